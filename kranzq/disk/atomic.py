@@ -1,0 +1,171 @@
+"""The only module that renames. Every change is one system call that either happened or did not.
+
+Names are relative to directory descriptors, so a checkout that is renamed meanwhile keeps its files and a link put in
+the way is not followed. A file becomes visible only when it is complete; `sync` says whether it must survive a power cut.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import itertools
+import os
+
+from kranzq.disk.read import GONE
+from kranzq.errors import KranzqError, Refused, StoreUnavailable
+
+_NOREPLACE = 1
+_EXCHANGE = 2
+_counter = itertools.count()
+_libc: ctypes.CDLL | None = None
+_UNSUPPORTED = frozenset({errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EPERM})
+_DENIED = frozenset({errno.EACCES, errno.EPERM})
+
+
+def store_fault(path: str, fault: OSError) -> KranzqError:
+    """The error for people behind a refused write to `path`."""
+    if fault.errno in _DENIED:
+        return Refused(f"{path} may not be written: {fault.strerror}.", "Look at its owner and mode: kranzq check")
+    return StoreUnavailable(path, fault.strerror or str(fault))
+
+
+def temporary_name(name: str) -> str:
+    """A hidden name of our own beside `name`; its pid tells a sweeper whether the writer still lives."""
+    return f".{name[:180]}.{os.getpid()}.{next(_counter)}.tmp"
+
+
+def write_new(dir_fd: int, name: str, data: bytes, *, mode: int = 0o600, sync: bool) -> os.stat_result:
+    """Create `name` with `data`; it must not exist. On failure nothing is left. Raises OSError."""
+    fd = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=dir_fd)
+    try:
+        os.fchmod(fd, mode)  # whatever the umask
+        _write_all(fd, data)
+        if sync:
+            os.fsync(fd)
+        return os.fstat(fd)
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.unlink(name, dir_fd=dir_fd)
+        raise
+    finally:
+        os.close(fd)
+
+
+def publish(dir_fd: int, name: str, data: bytes, *, mode: int = 0o600) -> os.stat_result:
+    """Make a complete, synced file appear under `name`, which must be free (else FileExistsError).
+
+    If the directory cannot be synced afterwards the file is withdrawn and the failure raised: what was not reported as
+    done must not appear later.
+    """
+    temporary = temporary_name(name)
+    seen = write_new(dir_fd, temporary, data, mode=mode, sync=True)
+    try:
+        move(dir_fd, temporary, dir_fd, name, inode=seen.st_ino)
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary, dir_fd=dir_fd)
+        raise
+    try:
+        os.fsync(dir_fd)
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.unlink(name, dir_fd=dir_fd)
+        raise
+    return seen
+
+
+def replace(dir_fd: int, name: str, data: bytes, *, mode: int = 0o600, sync: bool) -> None:
+    """Put `data` in the place of `name`, whether it exists or not. Synced, file and directory, when `sync`."""
+    temporary = temporary_name(name)
+    write_new(dir_fd, temporary, data, mode=mode, sync=sync)
+    try:
+        os.rename(temporary, name, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary, dir_fd=dir_fd)
+        raise
+    if sync:
+        os.fsync(dir_fd)
+
+
+def move(from_fd: int, name: str, to_fd: int, new_name: str, *, inode: int | None = None) -> None:
+    """Rename, refusing to replace (FileExistsError); FileNotFoundError when `name` is gone.
+
+    Where the system cannot refuse, a link and an unlink do it. With `inode`, a rename that reports failure is checked:
+    network file systems report failures of renames that happened.
+    """
+    try:
+        _rename2(from_fd, name, to_fd, new_name, _NOREPLACE)
+    except OSError as fault:
+        if inode is not None and _has_inode(to_fd, new_name, inode) and not _has_inode(from_fd, name, inode):
+            return
+        if fault.errno == errno.ESTALE:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name) from fault
+        if fault.errno not in _UNSUPPORTED:
+            raise
+        os.link(name, new_name, src_dir_fd=from_fd, dst_dir_fd=to_fd, follow_symlinks=False)
+        os.unlink(name, dir_fd=from_fd)
+
+
+def exchange_content(dir_fd: int, name: str, data: bytes, *, mode: int = 0o600) -> os.stat_result:
+    """Replace the content of `name` in place, only if `name` is still there (else FileNotFoundError). Synced.
+
+    A plain rename would make the name anew after somebody else has moved or removed it, and so double an entry.
+    """
+    temporary = temporary_name(name)
+    seen = write_new(dir_fd, temporary, data, mode=mode, sync=True)
+    try:
+        _rename2(dir_fd, temporary, dir_fd, name, _EXCHANGE)
+    finally:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary, dir_fd=dir_fd)
+    return seen
+
+
+def remove(dir_fd: int, name: str) -> bool:
+    """Unlink `name`; False when it was gone already."""
+    try:
+        os.unlink(name, dir_fd=dir_fd)
+    except OSError as fault:
+        if fault.errno in GONE:
+            return False
+        raise
+    return True
+
+
+def make_folder(name: str, *, dir_fd: int | None = None, mode: int = 0o755) -> bool:
+    """Make a directory with exactly `mode`; False when the name exists already. Its parent is synced."""
+    try:
+        os.mkdir(name, mode, dir_fd=dir_fd)
+    except FileExistsError:
+        return False
+    os.chmod(name, mode, dir_fd=dir_fd)
+    if dir_fd is not None:
+        os.fsync(dir_fd)
+    return True
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+def _has_inode(dir_fd: int, name: str, inode: int) -> bool:
+    try:
+        return os.stat(name, dir_fd=dir_fd, follow_symlinks=False).st_ino == inode
+    except OSError:
+        return False
+
+
+def _rename2(from_fd: int, name: str, to_fd: int, new_name: str, flags: int) -> None:
+    global _libc  # noqa: PLW0603 - loading libc costs 3 ms, which a reading verb need not pay
+    if _libc is None:
+        _libc = ctypes.CDLL(None, use_errno=True)
+    call = getattr(_libc, "renameat2", None)
+    if call is None:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+    if call(from_fd, os.fsencode(name), to_fd, os.fsencode(new_name), flags) != 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code), name, None, new_name)

@@ -1,0 +1,180 @@
+"""Every error that kranzq raises on purpose: facts go into the constructor, the class builds the sentence.
+
+Each sentence says which file or id, what is wrong, and what to do next. `exit_code` is the one table by which the
+command line leaves; a test holds each class against the reference page.
+"""
+
+from __future__ import annotations
+
+EXIT_FAILED = 1
+EXIT_USAGE = 2
+EXIT_NOT_FOUND = 3
+EXIT_BUSY = 4
+EXIT_REFUSED = 5
+EXIT_STORE = 6
+EXIT_FAULT = 70
+EXIT_LATER = 75
+
+
+class KranzqError(Exception):
+    """Root of all expected faults. `exit_code` is the process's exit code, `advice` the next step for a person."""
+
+    exit_code = EXIT_FAILED
+
+    def __init__(self, sentence: str, advice: str = "") -> None:
+        super().__init__(sentence if not advice else f"{sentence}\n  {advice}")
+        self.sentence = sentence
+        self.advice = advice
+
+
+class UsageFault(KranzqError):
+    """The call or the configuration is wrong."""
+
+    exit_code = EXIT_USAGE
+
+
+class BadMissionId(UsageFault):
+    """A text that cannot be a mission id."""
+
+    def __init__(self, text: str, why: str) -> None:
+        super().__init__(
+            f"{text[:140]!r} is no mission id: {why}.",
+            "Use 1 to 128 of A-Z a-z 0-9 . _ - and begin with a letter or digit.",
+        )
+        self.text = text
+
+
+class BadEntry(UsageFault):
+    """A queue file's content that is no entry; `why` says what is wrong with it."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"This is no queue entry: {why}.")
+        self.why = why
+
+
+class BadSetting(UsageFault):
+    """A setting that is unknown or has a wrong value."""
+
+    def __init__(self, where: str, key: str, why: str, advice: str = "") -> None:
+        super().__init__(f"{where}: setting {key!r} {why}.", advice)
+        self.key = key
+
+
+class NotFound(KranzqError):
+    """There is no such mission, item or checkout."""
+
+    exit_code = EXIT_NOT_FOUND
+
+
+class NoCheckout(NotFound):
+    """No checkout at or above a directory."""
+
+    def __init__(self, start: str) -> None:
+        super().__init__(
+            f"There is no checkout at or above {start}.",
+            "Go into a git repository, name one with -C DIR, or make one here with: kranzq init",
+        )
+
+
+class NoSuchMission(NotFound):
+    """A mission that this checkout has never seen."""
+
+    def __init__(self, mission: str) -> None:
+        super().__init__(f"This checkout knows no mission {mission}.", "See what there is: kranzq list, kranzq history")
+
+
+class Busy(KranzqError):
+    """Somebody else has what is needed, or the request contradicts what is there."""
+
+    exit_code = EXIT_BUSY
+
+
+class RepoBusy(Busy):
+    """The busy lock of the checkout is held."""
+
+    def __init__(self, root: str, holder: str) -> None:
+        super().__init__(f"The checkout {root} is busy: {holder}.", "See why: kranzq status")
+        self.holder = holder
+
+
+class DaemonRuns(Busy):
+    """Another daemon serves this checkout."""
+
+    def __init__(self, root: str, who: str) -> None:
+        super().__init__(f"A daemon serves {root} already: {who}.", "Stop it with: kranzq stop")
+
+
+class Conflict(Busy):
+    """The mission is there in another form; nothing was changed."""
+
+
+class ClaimLost(Busy):
+    """The claim is no longer this holder's: somebody recovered, cancelled or finished it."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"The claim {name} is no longer ours.", "Nothing was changed; see: kranzq history")
+
+
+class InsideMission(Busy):
+    """A verb that would wait for the very mission that runs it."""
+
+    def __init__(self, verb: str, mission: str) -> None:
+        super().__init__(
+            f"'{verb}' refuses inside mission {mission} of the same checkout: it would wait for itself.",
+            "enqueue, list, status and why work here.",
+        )
+
+
+class Refused(KranzqError):
+    """Untrusted, unsafe path, or no permission."""
+
+    exit_code = EXIT_REFUSED
+
+
+class UnsafePath(Refused):
+    """A path that is a link, another user's, or not what it must be."""
+
+    def __init__(self, path: str, why: str) -> None:
+        super().__init__(f"{path} is refused: {why}.", "Look at it, mend or remove it, and try again.")
+        self.path = path
+
+
+class StoreUnavailable(KranzqError):
+    """The disk or database does not take what must be kept; nothing was changed."""
+
+    exit_code = EXIT_STORE
+
+    def __init__(self, path: str, why: str) -> None:
+        super().__init__(
+            f"{path} cannot be written: {why}. Nothing was changed.",
+            "Free space or mend the disk, then try again.",
+        )
+        self.path = path
+
+
+class LocksUnsupported(StoreUnavailable):
+    """The file system has no kernel locks; kranzq never falls back to guessing."""
+
+    def __init__(self, path: str, why: str) -> None:
+        KranzqError.__init__(
+            self,
+            f"The file system of {path} does not support kernel locks ({why}), so kranzq cannot work there.",
+            "Move the checkout to a local file system.",
+        )
+        self.path = path
+
+
+class TryLater(KranzqError):
+    """Nothing is wrong, but not now."""
+
+    exit_code = EXIT_LATER
+
+
+class QueueLocked(TryLater):
+    """The queue's short lock was not to be had in time."""
+
+    def __init__(self, path: str, seconds: float, holder: str) -> None:
+        super().__init__(
+            f"The queue is locked ({path}) for {seconds:.0f} s by {holder}; nothing was changed.",
+            "Try again; if that process hangs, end it.",
+        )
