@@ -1,0 +1,48 @@
+"""Time as the rest of kranzq sees it: an injected clock, wall times as RFC 3339 in records, milliseconds in names."""
+
+from __future__ import annotations
+
+import datetime
+import time
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """What tells the time. Tests move a fake one; the system's is `SystemClock`."""
+
+    def now(self) -> float:
+        """Wall time in seconds since 1970, UTC."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds that only grow, from an unspecified start; stops while the machine sleeps."""
+        ...
+
+
+class SystemClock:
+    """The machine's own clocks."""
+
+    def now(self) -> float:
+        """Wall time in seconds since 1970, UTC."""
+        return time.time()
+
+    def monotonic(self) -> float:
+        """Seconds that only grow."""
+        return time.monotonic()
+
+
+def rfc3339(seconds: float) -> str:
+    """A wall time as records keep it: UTC, milliseconds, `Z`."""
+    moment = datetime.datetime.fromtimestamp(seconds, tz=datetime.UTC)
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{moment.microsecond // 1000:03d}Z"
+
+
+def seconds_of(text: object) -> float | None:
+    """The wall time in a record, or None when it is none (naive times are none)."""
+    if not isinstance(text, str):
+        return None
+    try:
+        moment = datetime.datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return moment.timestamp() if moment.tzinfo is not None else None
