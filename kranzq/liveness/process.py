@@ -1,31 +1,27 @@
-"""Does a recorded process still live? Three answers, with evidence that a person can check.
+"""One process as the system shows it: its state, its start, its identity, and the verdict on a recorded identity.
 
-Everything that frees a claim or a lock of somebody else rests on the answers given here, so *gone* is said only of what
-is proven: no such process, a zombie, or another process under the same number. Reads /proc and nothing else on Linux;
-where there is no /proc, psutil answers instead and is imported only then. Never signals anybody (signal 0 only asks).
+*Gone* is said only of what is proven: no such process, a zombie, or another process under the same number. Reads /proc
+and nothing else on Linux; where there is no /proc, psutil answers instead and is imported only then. Signals nobody
+(signal 0 only asks).
 """
 
 from __future__ import annotations
 
 import enum
 import functools
-import hashlib
 import os
-import re
 import sys
 import time
 from dataclasses import dataclass
 
 from kranzq.model.process import Judgement, Liveness, ProcessIdentity
 
-_LINUX = sys.platform == "linux"
+HAS_PROC = sys.platform == "linux"
+"""Whether this system shows its processes below /proc."""
 _DEAD_STATES = frozenset({"Z", "X", "x"})
 _KERNEL_THREAD = 0x00200000  # PF_KTHREAD of the flags in /proc/PID/stat
 _PID_CEILING = 4_194_304  # PID_MAX_LIMIT of 64-bit kernels, where pid_max cannot be read
 _I32_MAX = 2**31 - 1
-_WALL_SLACK = 2.0  # seconds: a start time in wall-clock seconds is an estimate, the clock is slewed meanwhile
-_NUMBER = re.compile(r"\+?[0-9]{1,20}")
-_U64 = 2**64 - 1
 
 
 class Place(enum.Enum):
@@ -54,34 +50,9 @@ class ProcessStat:
         return self.state in _DEAD_STATES and self.threads <= 1
 
 
-@dataclass(frozen=True, slots=True)
-class HolderRecord:
-    """The four lines by which kranz says who holds a lock. `token` is empty where its writer had none."""
-
-    pid: int
-    seconds: int
-    token: str
-    generation: int
-
-    @classmethod
-    def parse(cls, data: bytes) -> HolderRecord | None:
-        """The record in `data`; missing lines are tolerated, but None without a process id in the first."""
-        try:
-            lines = [line.strip() for line in data.decode("utf-8").strip().split("\n")]
-        except UnicodeDecodeError:
-            return None
-        first, seconds, token, generation = (lines + [""] * 4)[:4]
-        pid = _number(first)
-        return cls(pid, _number(seconds), token, _number(generation)) if 0 < pid <= _I32_MAX else None
-
-    def render(self) -> bytes:
-        """The bytes as kranz writes them."""
-        return f"{self.pid}\n{self.seconds}\n{self.token}\n{self.generation}\n".encode()
-
-
 def read_stat(pid: int) -> ProcessStat | None:
     """The process `pid` as /proc shows it, zombies included; None when it shows none (or belongs to others' pids)."""
-    if not _LINUX:
+    if not HAS_PROC:
         return _stat_by_psutil(pid)
     if not proc_is_ours():
         return None
@@ -118,7 +89,7 @@ def machine_id() -> str:
 
 def boot_time() -> float:
     """When this boot began, in wall-clock seconds: an estimate that follows each step of the wall clock."""
-    if _LINUX:
+    if HAS_PROC:
         return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
     import psutil  # noqa: PLC0415 - only where there is no /proc
 
@@ -128,7 +99,7 @@ def boot_time() -> float:
 @functools.cache
 def pid_max() -> int:
     """The largest process id that this system gives out."""
-    return _number(_first_line("/proc/sys/kernel/pid_max")) or _PID_CEILING
+    return int(_first_line("/proc/sys/kernel/pid_max") or _PID_CEILING)
 
 
 @functools.cache
@@ -145,9 +116,10 @@ def identity_of(pid: int) -> ProcessIdentity | None:
 
     The namespaces are ours, not its own: the number and the ticks are as we see them.
     """
-    ticks = start_ticks(pid)
-    if ticks is None and not (pid == os.getpid() or _exists(pid)):
+    stat = read_stat(pid)
+    if stat.dead if stat is not None else not _exists(pid):
         return None
+    ticks = None if stat is None else stat.start_ticks
     return ProcessIdentity(pid, ticks, boot_id(), machine_id(), *_namespaces())
 
 
@@ -184,73 +156,11 @@ def judge(identity: ProcessIdentity) -> Judgement:
             kind = "pid" if identity.pid_ns != _namespaces()[0] else "time"
             return Judgement(Liveness.UNKNOWN, f"process {pid} lives in another {kind} namespace")
         case Place.HERE:
-            return _judge_here(pid, identity.start_ticks)
+            return judge_here(pid, identity.start_ticks)
 
 
-def kranz_token(pid: int) -> str | None:
-    """The text by which kranz tells a process from a later one with its number; None when it cannot be read."""
-    ticks = start_ticks(pid)
-    if ticks is None:
-        return None
-    if not _LINUX:
-        return time.asctime(time.gmtime(ticks // 100))
-    return f"{boot_id()}:{ticks}" if boot_id() else None
-
-
-def suffix_k4(token: str) -> str:
-    """The suffix of a claim's name as kranz writes it today."""
-    return hashlib.sha256(token.encode()).hexdigest()[:16]
-
-
-def suffix_k3(token: str) -> str:
-    """The suffix as kranz wrote it one generation earlier: SipHash-1-3 without a key."""
-    hashed = _siphash13(token.encode() + b"\xff")
-    return f"{hashed:016x}"
-
-
-def judge_claim(pid: int, suffix: str | None, claimed_at: float) -> Judgement:
-    """Whether the process in a claim's name lives, for a claim without a record.
-
-    `claimed_at` is in wall-clock seconds; it matters only without a suffix, where the number alone must decide.
-    """
-    if not 0 < pid <= pid_max():
-        return Judgement(Liveness.UNKNOWN, f"{pid} is no process id here")
-    seen = _judge_here(pid, None)
-    if seen.verdict is not Liveness.ALIVE:
-        return seen
-    token = kranz_token(pid)
-    if token is None:
-        # it may have ended since the look above; if not, it is hidden from us, and what exists is not gone
-        return _judge_here(pid, None)
-    if suffix is not None:
-        if suffix in {suffix_k4(token), suffix_k3(token)}:
-            return Judgement(Liveness.ALIVE, f"process {pid} runs and its start matches the claim")
-        return Judgement(Liveness.GONE, f"pid {pid} now belongs to another process: its start does not match the claim")
-    started = _wall_start(pid)
-    if started is not None and started > claimed_at + _WALL_SLACK:
-        late = started - claimed_at
-        return Judgement(Liveness.GONE, f"pid {pid} now belongs to a process that started {late:.0f} s after the claim")
-    return Judgement(Liveness.ALIVE, f"process {pid} runs, by its bare pid: the claim does not say when it started")
-
-
-def judge_holder_record(data: bytes) -> Judgement:
-    """Whether the holder in one of kranz's lock files lives. What cannot be read is *unknown*, never *gone*."""
-    if not data.strip():
-        return Judgement(Liveness.UNKNOWN, "the lock record is empty")
-    record = HolderRecord.parse(data)
-    if record is None:
-        return Judgement(Liveness.UNKNOWN, "the lock record does not begin with a process id")
-    seen = _judge_here(record.pid, None)
-    if seen.verdict is not Liveness.ALIVE or not record.token:
-        return seen
-    token = kranz_token(record.pid)
-    if token is None or token == record.token:
-        return _judge_here(record.pid, None) if token is None else seen
-    evidence = f"pid {record.pid} now belongs to another process ({token}, the holder was {record.token[:80]})"
-    return Judgement(Liveness.GONE, evidence)
-
-
-def _judge_here(pid: int, ticks: int | None) -> Judgement:
+def judge_here(pid: int, ticks: int | None) -> Judgement:
+    """Whether the process that has the number here, and had started at `ticks` (None: unknown), lives."""
     stat = read_stat(pid)
     if stat is None:
         match _exists(pid):
@@ -292,13 +202,6 @@ def _namespaces() -> tuple[str, str]:
     return _link("/proc/self/ns/pid"), _link("/proc/self/ns/time")
 
 
-def _wall_start(pid: int) -> float | None:
-    ticks = start_ticks(pid)
-    if ticks is None:
-        return None
-    return boot_time() + ticks / os.sysconf("SC_CLK_TCK") if _LINUX else ticks / 100
-
-
 def _stat_by_psutil(pid: int) -> ProcessStat | None:
     import psutil  # noqa: PLC0415 - only where there is no /proc
 
@@ -309,10 +212,6 @@ def _stat_by_psutil(pid: int) -> ProcessStat | None:
             return ProcessStat(pid, process.ppid(), state, 1, int(process.create_time() * 100), kernel_thread=False)
     except (psutil.Error, ValueError, OverflowError):
         return None
-
-
-def _number(text: str) -> int:
-    return int(text) if _NUMBER.fullmatch(text) else 0
 
 
 def _first_line(path: str) -> str:
@@ -328,32 +227,6 @@ def _link(path: str) -> str:
         return os.readlink(path)
     except OSError:
         return ""
-
-
-def _siphash13(data: bytes) -> int:
-    v0, v1, v2, v3 = 0x736F6D6570736575, 0x646F72616E646F6D, 0x6C7967656E657261, 0x7465646279746573
-    tail = len(data) & 7
-    words = data + bytes(7 - tail) + bytes([len(data) & 0xFF])
-    for at in range(0, len(words), 8):
-        word = int.from_bytes(words[at : at + 8], "little")
-        v0, v1, v2, v3 = _sip_round(v0, v1, v2, v3 ^ word)
-        v0 ^= word
-    v2 ^= 0xFF
-    for _ in range(3):
-        v0, v1, v2, v3 = _sip_round(v0, v1, v2, v3)
-    return v0 ^ v1 ^ v2 ^ v3
-
-
-def _sip_round(v0: int, v1: int, v2: int, v3: int) -> tuple[int, int, int, int]:
-    v0, v2 = (v0 + v1) & _U64, (v2 + v3) & _U64
-    v1, v3 = _rotate(v1, 13) ^ v0, _rotate(v3, 16) ^ v2
-    v0, v2 = (_rotate(v0, 32) + v3) & _U64, (v2 + v1) & _U64
-    v3, v1 = _rotate(v3, 21) ^ v0, _rotate(v1, 17) ^ v2
-    return v0, v1, _rotate(v2, 32), v3
-
-
-def _rotate(word: int, bits: int) -> int:
-    return ((word << bits) | (word >> (64 - bits))) & _U64
 
 
 def _forget_parent() -> None:
