@@ -59,8 +59,8 @@ def read_stat(pid: int) -> ProcessStat | None:
     try:
         with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:
             text = file.read(4096)
-    except OSError:  # gone, also between open and read; or hidden from us (hidepid)
-        return None
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
+        return None  # gone, also between open and read, or hidden from us; a lack of descriptors must not look so
     fields = text[text.rfind(b")") + 2 :].split()  # the name before it may hold spaces and parentheses
     try:
         parent, flags, threads, ticks = (int(fields[at]) for at in (1, 6, 17, 19))
