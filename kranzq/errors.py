@@ -45,11 +45,12 @@ class BadMissionId(UsageFault):
 
 
 class BadEntry(UsageFault):
-    """A queue file's content that is no entry; `why` says what is wrong with it."""
+    """A queue file's content that is no entry; `why` says what is wrong, `partial` that it may still be written."""
 
-    def __init__(self, why: str) -> None:
+    def __init__(self, why: str, *, partial: bool = False) -> None:
         super().__init__(f"This is no queue entry: {why}.")
         self.why = why
+        self.partial = partial
 
 
 class BadSetting(UsageFault):

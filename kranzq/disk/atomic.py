@@ -1,7 +1,7 @@
 """The only module that renames. Every change is one system call that either happened or did not.
 
 Names are relative to directory descriptors, so a checkout that is renamed meanwhile keeps its files and a link put in
-the way is not followed. A file becomes visible only when it is complete; `sync` says whether it must survive a power cut.
+the way is not followed. A file becomes visible only when it is complete; `sync` says whether a power cut may take it.
 """
 
 from __future__ import annotations

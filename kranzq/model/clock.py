@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import time
 from typing import Protocol
 
@@ -33,7 +33,7 @@ class SystemClock:
 
 def rfc3339(seconds: float) -> str:
     """A wall time as records keep it: UTC, milliseconds, `Z`."""
-    moment = datetime.datetime.fromtimestamp(seconds, tz=datetime.UTC)
+    moment = dt.datetime.fromtimestamp(seconds, tz=dt.UTC)
     return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{moment.microsecond // 1000:03d}Z"
 
 
@@ -42,7 +42,7 @@ def seconds_of(text: object) -> float | None:
     if not isinstance(text, str):
         return None
     try:
-        moment = datetime.datetime.fromisoformat(text)
+        moment = dt.datetime.fromisoformat(text)
     except ValueError:
         return None
     return moment.timestamp() if moment.tzinfo is not None else None

@@ -94,7 +94,7 @@ def load_object(data: bytes) -> dict[str, object]:
     try:
         value = json.loads(data.decode("utf-8"), object_pairs_hook=_pairs, parse_constant=_no_constant)
     except (ValueError, RecursionError) as fault:
-        raise BadEntry(f"it is not JSON ({_first_line(fault)})") from fault
+        raise BadEntry(f"it is not JSON ({_first_line(fault)})", partial=True) from fault
     if not isinstance(value, dict):
         raise BadEntry("it is JSON, but no object")
     return value

@@ -33,8 +33,8 @@ class Limits:
 
 
 def backoff_s(tries: int, jitter: float) -> float:
-    """Seconds to wait after `tries` earlier ones: doubling from 5 s to 15 min; `jitter` in 0..1 takes off up to a quarter."""
-    return min(BACKOFF_FIRST_S * 2 ** min(tries, 20), BACKOFF_MOST_S) * (1.0 - 0.25 * jitter)
+    """Seconds to wait after `tries` tries: 5 s doubling to 15 min; `jitter` in 0..1 takes off up to a quarter."""
+    return min(BACKOFF_FIRST_S * float(2 ** min(tries, 20)), BACKOFF_MOST_S) * (1.0 - 0.25 * jitter)
 
 
 def decide(

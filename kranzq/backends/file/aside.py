@@ -1,0 +1,112 @@
+"""Entries that do not run now: waiting, parked, quarantined. Each lies in a directory of its own, with its reason.
+
+The reason is written before the file is moved, so a file that is set aside always has one. `change` must be held.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+
+from kranzq.backends.file.folders import Aside, Folders, names_in
+from kranzq.backends.file.layout import WHY, EntryName, parse_entry_name, parse_waiting_name, waiting_name
+from kranzq.disk import atomic
+from kranzq.disk.read import Unreadable, read_regular
+from kranzq.events import Parked, Quarantined, emit
+from kranzq.model.clock import rfc3339
+
+_TRIES = 1000
+_ZEROS = 16
+
+
+def quarantine(folders: Folders, name: str, why: str) -> None:
+    """Set a file of `queue/` that is no valid entry aside with its bytes; FileNotFoundError when it is gone."""
+    target = _move(folders, name, "quarantine", name, why)
+    emit(Quarantined(f"{folders.checkout.queue}/quarantine/{target}", why))
+
+
+def park(folders: Folders, name: str, entry: EntryName, why: str) -> None:
+    """Set an entry aside for a person, from its present `name` in `queue/`."""
+    _move(folders, name, "parked", entry.text, why)
+    emit(Parked(str(entry.mission), why))
+
+
+def wait(folders: Folders, name: str, entry: EntryName, due_ms: int | None) -> None:
+    """Let an entry wait: one rename from its present `name` in `queue/`."""
+    atomic.move(folders.queue, name, folders.made("waiting"), waiting_name(entry, due_ms).text)
+
+
+def admit_due(folders: Folders, now_ms: int) -> None:
+    """Move what is due back to `queue/`; where its name is taken it is parked with that reason."""
+    waiting = folders.aside("waiting")
+    if waiting is None:
+        return
+    for name in names_in(waiting):
+        parsed = parse_waiting_name(name)
+        if parsed is None or parsed.due_ms is None or parsed.due_ms > now_ms:
+            continue
+        try:
+            atomic.move(waiting, name, folders.queue, parsed.entry.text)
+        except FileExistsError:
+            _move(folders, name, "parked", parsed.entry.text, "its place in the queue was taken", from_fd=waiting)
+        except FileNotFoundError:
+            continue
+
+
+def next_due_ms(folders: Folders) -> int | None:
+    """When the next waiting entry is due, in wall milliseconds."""
+    parsed = [parse_waiting_name(name) for name in names_in(folders.aside("waiting"))]
+    return min((one.due_ms for one in parsed if one is not None and one.due_ms is not None), default=None)
+
+
+def why(folders: Folders, name: str, which: Aside = "parked") -> str:
+    """The reason beside a file that was set aside."""
+    fd = folders.aside(which)
+    try:
+        found = read_regular(name + WHY, dir_fd=fd) if fd is not None else None
+        value = json.loads(found.data) if found is not None else None
+    except (Unreadable, ValueError):
+        value = None
+    text = value.get("why") if isinstance(value, dict) else None
+    return text if isinstance(text, str) else "no reason was kept"
+
+
+def forget_why(folders: Folders, name: str) -> None:
+    """Remove the reason of an entry that is parked no longer."""
+    if (fd := folders.aside("parked")) is not None:
+        atomic.remove(fd, name + WHY)
+
+
+def quarantined(folders: Folders) -> list[str]:
+    """The names in the quarantine."""
+    return sorted(name for name in names_in(folders.aside("quarantine")) if not name.endswith(WHY) and name[0] != ".")
+
+
+def parked_names(folders: Folders) -> list[EntryName]:
+    """The names of parked entries."""
+    return sorted(one for name in names_in(folders.aside("parked")) if (one := parse_entry_name(name)) is not None)
+
+
+def _move(folders: Folders, name: str, which: Aside, wanted: str, reason: str, *, from_fd: int | None = None) -> str:
+    to_fd = folders.made(which)
+    for count in range(_TRIES):
+        target = wanted if not count else _numbered(wanted, count + 1)
+        shown = {"why": reason, "at": rfc3339(time.time()), "from": name}
+        taken = set(names_in(to_fd))
+        if target in taken:
+            continue
+        atomic.replace(to_fd, target + WHY, json.dumps(shown, indent=2).encode(), sync=False)
+        try:
+            atomic.move(folders.queue if from_fd is None else from_fd, name, to_fd, target)
+        except FileExistsError:
+            continue
+        except FileNotFoundError:
+            atomic.remove(to_fd, target + WHY)
+            raise
+        return target
+    raise FileExistsError(wanted)
+
+
+def _numbered(name: str, count: int) -> str:
+    """A free neighbour of a taken name. More leading zeros leave what an entry's name says as it is."""
+    return "0" * (count - 1) + name if parse_entry_name(name) is not None and count < _ZEROS else f"{name}.{count}"

@@ -1,0 +1,201 @@
+"""FileQueue: one open queue of missions, as a turn and the surfaces use it. Satisfies `MissionQueue`.
+
+All work goes through the descriptors that were opened with it; it is opened anew for each turn.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Callable, Container, Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import Self
+
+from kranzq.backend import Accepted, Candidate
+from kranzq.backends.file import aside, claims, entries, sequence
+from kranzq.backends.file.change import PATIENCE_S, change, number_lock
+from kranzq.backends.file.entries import Bad
+from kranzq.backends.file.folders import Folders
+from kranzq.backends.file.layout import PAUSED, parse_entry_name
+from kranzq.disk import atomic
+from kranzq.disk.read import Unreadable, read_regular
+from kranzq.model.checkout import Checkout
+from kranzq.model.claim import Claimed, Place
+from kranzq.model.entry import Entry
+from kranzq.model.ids import MissionId
+from kranzq.model.outcome import Fate
+
+
+class FileQueue:
+    """The queue below one checkout's `.kranz/queue/`."""
+
+    def __init__(self, folders: Folders) -> None:
+        self.folders = folders
+
+    @classmethod
+    def open(cls, checkout: Checkout) -> Self:
+        """Open for looking; nothing is made or changed. Raises NoQueue, UnsafePath."""
+        return cls(Folders.open(checkout))
+
+    @classmethod
+    def make(cls, checkout: Checkout) -> Self:
+        """Open for work, making what is missing."""
+        return cls(Folders.make(checkout))
+
+    @property
+    def fd(self) -> int:
+        """The descriptor of `queue/`, for the keeper."""
+        return self.folders.queue
+
+    def enqueue(self, new: Entry, floor: Callable[[MissionId], int | None]) -> Accepted[Entry]:
+        """Make an entry or say what is there; takes `change` itself."""
+        with self.change():
+            return entries.enqueue(self.folders, new, floor=floor)
+
+    def front(self, skip: Container[str] = ()) -> Candidate | None:
+        """The first entry in order that is not in `skip` and can be read; bad files on the way are quarantined."""
+        good, bad = entries.names(self.folders)
+        for text in bad:
+            if text not in skip:
+                self._set_aside(entries.check_name(self.folders, text))
+        for name in good:
+            if name.text in skip:
+                continue
+            found = entries.read(self.folders, name)
+            if isinstance(found, Bad):
+                self._set_aside(found)
+            elif found is not None:
+                return found
+        return None
+
+    def bad(self) -> list[Bad]:
+        """What lies in the queue as a candidate and is no entry; a look, nothing is moved."""
+        good, bad = entries.names(self.folders)
+        found = [entries.check_name(self.folders, text) for text in bad]
+        return found + [one for name in good if isinstance(one := entries.read(self.folders, name), Bad)]
+
+    def admit_due(self) -> None:
+        """Move what is due from `waiting/` to its place."""
+        due = aside.next_due_ms(self.folders)
+        now_ms = int(time.time() * 1000)
+        if due is not None and due <= now_ms:
+            with self.change():
+                aside.admit_due(self.folders, now_ms)
+
+    def next_due(self) -> float | None:
+        """When the next waiting entry is due, in wall seconds."""
+        due = aside.next_due_ms(self.folders)
+        return None if due is None else due / 1000
+
+    def claim(self, candidate: Candidate, pid: int, suffix: str) -> Claimed | None:
+        """Take the candidate for a keeper; takes `change` itself."""
+        with self.change():
+            return claims.take(self.folders, candidate, pid, suffix)
+
+    def claims(self) -> Sequence[Claimed]:
+        """All claims."""
+        return list(claims.listed(self.folders))
+
+    def strange_claims(self) -> list[str]:
+        """Names with a claim's mark that are no claims."""
+        return claims.strange(self.folders)
+
+    def places(self, mission: MissionId | None = None) -> Sequence[Place]:
+        """Where entries are, all or one mission's, in order."""
+        found = entries.places(self.folders, mission)
+        return sorted(found, key=lambda place: (place.priority, place.number, place.name))
+
+    def read(self, place: Place) -> Entry | None:
+        """The entry at a place, or None when it is gone or bad."""
+        fd = entries.folder_of(self.folders, place.state)
+        found = entries.read_entry(fd, place.name, place.mission) if fd is not None else None
+        return found[0] if isinstance(found, tuple) else None
+
+    def change(self) -> AbstractContextManager[None]:
+        """Hold `.mutate.flock`."""
+        return change(self.folders, patience=PATIENCE_S)
+
+    def still_there(self, claimed: Claimed) -> bool:
+        """Whether the claim is the same file under the same name."""
+        return claims.still_there(self.folders, claimed)
+
+    @contextlib.contextmanager
+    def take_number(self, floor: int | None) -> Iterator[int]:
+        """A new number, recorded in `.seq`."""
+        with number_lock(self.folders):
+            number = sequence.next_number(self.folders, floor)
+            sequence.record(self.folders, number)
+            yield number
+
+    def carry_out(self, place: Place, fate: Fate) -> Fate:
+        """Do exactly `fate`; `change` must be held."""
+        return claims.carry_out(self.folders, place, fate)
+
+    def quarantine(self, place: Place, why: str) -> None:
+        """Set a candidate aside that must never run."""
+        with self.change(), contextlib.suppress(FileNotFoundError):
+            aside.quarantine(self.folders, place.name, why)
+
+    def remove(self, mission: MissionId) -> int:
+        """Remove what waits or is parked of a mission; takes `change` itself."""
+        with self.change():
+            return entries.remove(self.folders, mission)
+
+    def replace_content(self, place: Place, data: bytes) -> None:
+        """New content under a present name, only while that name is there; `change` must be held."""
+        fd = entries.folder_of(self.folders, place.state)
+        if fd is not None:
+            atomic.exchange_content(fd, place.name, data)
+
+    def why_parked(self, place: Place) -> str:
+        """The reason of a parked entry."""
+        return aside.why(self.folders, place.name)
+
+    def quarantined(self) -> list[tuple[str, str]]:
+        """Names in the quarantine with their reasons."""
+        return [(name, aside.why(self.folders, name, "quarantine")) for name in aside.quarantined(self.folders)]
+
+    def paused(self) -> str | None:
+        """Why no new turns may be done, or None."""
+        try:
+            found = read_regular(PAUSED, dir_fd=self.folders.queue)
+        except Unreadable as fault:
+            return f"{PAUSED} is there, but {fault.why}"
+        if found is None:
+            return None
+        return found.data.decode("utf-8", "replace").strip() or "no reason was given"
+
+    def pause(self, reason: str) -> None:
+        """Let no new turn begin."""
+        try:
+            atomic.replace(self.folders.queue, PAUSED, reason.encode(), sync=True)
+        except OSError as fault:
+            raise atomic.store_fault(f"{self.folders.checkout.queue}/{PAUSED}", fault) from fault
+
+    def resume(self) -> bool:
+        """Let turns begin again; False when nothing was paused."""
+        return atomic.remove(self.folders.queue, PAUSED)
+
+    def sync(self) -> None:
+        """Make all that was moved so far survive a power cut."""
+        os.fsync(self.folders.queue)
+
+    def close(self) -> None:
+        """Close all descriptors."""
+        self.folders.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _set_aside(self, bad: Bad) -> None:
+        """Quarantine a bad file, unless it was mended or moved since it was read."""
+        if bad.fresh:
+            return
+        with self.change(), contextlib.suppress(FileNotFoundError):
+            name = parse_entry_name(bad.name)
+            if name is None or isinstance(entries.read(self.folders, name), Bad):
+                aside.quarantine(self.folders, bad.name, bad.why)

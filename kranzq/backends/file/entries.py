@@ -1,0 +1,228 @@
+"""Entries: looking, reading and enqueueing. What lies in `queue/` as an entry may run.
+
+Listing and choosing read names only; content is read just before a claim. Each reader shows an entry that has two
+names for an instant (where a rename cannot refuse to replace) once.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from kranzq.backend import Accepted, Candidate
+from kranzq.backends.file import aside, sequence
+from kranzq.backends.file.change import number_lock
+from kranzq.backends.file.folders import Folders, names_in
+from kranzq.backends.file.layout import (
+    EntryName,
+    entry_name,
+    is_candidate,
+    parse_claim_name,
+    parse_entry_name,
+    parse_waiting_name,
+)
+from kranzq.disk import atomic
+from kranzq.disk.birth import born_ns_of
+from kranzq.disk.read import ENTRY_LIMIT, GONE, Unreadable, open_folder, read_regular
+from kranzq.errors import BadEntry, Conflict
+from kranzq.events import Enqueued, emit
+from kranzq.model.claim import Place
+from kranzq.model.entry import Entry, parse, render
+from kranzq.model.ids import MissionId
+from kranzq.model.state import State
+
+FRESH_S = 2.0
+"""So long an empty or truncated file may still be in the making."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bad:
+    """A file that asks to be an entry and is none. `fresh` says that it may still be written."""
+
+    name: str
+    why: str
+    fresh: bool = False
+
+
+def names(folders: Folders) -> tuple[list[EntryName], list[str]]:
+    """All entry names in order, and the candidates' names that are none."""
+    good: list[EntryName] = []
+    bad: list[str] = []
+    for name in names_in(folders.queue):
+        if is_candidate(name):
+            parsed = parse_entry_name(name)
+            if parsed is None:
+                bad.append(name)
+            else:
+                good.append(parsed)
+    good.sort()
+    return good, bad
+
+
+def read(folders: Folders, name: EntryName) -> Candidate | Bad | None:
+    """The entry under a name in `queue/`; Bad with the reason; None when it is gone."""
+    found = read_entry(folders.queue, name.text, name.mission)
+    if not isinstance(found, tuple):
+        return found
+    entry, seen = found
+    place = place_of(name, State.QUEUED)
+    named = replace(entry, priority=name.priority, number=name.number)
+    return Candidate(named, place, seen.st_ino, seen.st_dev, born_ns_of(name.text, folders.queue))
+
+
+def read_entry(dir_fd: int, name: str, mission: MissionId) -> tuple[Entry, os.stat_result] | Bad | None:
+    """The entry in any file of the queue, whose content must name `mission`."""
+    try:
+        found = read_regular(name, dir_fd=dir_fd, limit=ENTRY_LIMIT)
+    except Unreadable as fault:
+        return Bad(name, fault.why)
+    if found is None:
+        return None
+    try:
+        entry = parse(found.data)
+        if entry.mission != mission:
+            raise BadEntry(f"its name says mission {mission}, its content {entry.mission}")
+    except BadEntry as fault:
+        return Bad(name, fault.why, fresh=fault.partial and _age(found.stat) < FRESH_S)
+    return entry, found.stat
+
+
+def check_name(folders: Folders, name: str) -> Bad:
+    """Why a candidate's name is no entry's name; half-written ones of other programs get their two seconds."""
+    try:
+        seen = os.stat(name, dir_fd=folders.queue, follow_symlinks=False)
+    except OSError:
+        return Bad(name, "it is gone", fresh=True)
+    return Bad(
+        name,
+        "its name is not PRIORITY-NUMBER-MISSION.json with a number from 0 to 10^15",
+        fresh=seen.st_size == 0 and _age(seen) < FRESH_S,
+    )
+
+
+def places(folders: Folders, mission: MissionId | None = None) -> Iterator[Place]:
+    """Every place of every entry, or of one mission's (ignoring case, so that look-alikes are seen)."""
+    wanted = mission.lower() if mission is not None else None
+    for place in _all_places(folders):
+        if wanted is None or place.mission.lower() == wanted:
+            yield place
+
+
+def place_of(name: EntryName, state: State, text: str | None = None, due_ms: int | None = None) -> Place:
+    """A name as a place."""
+    return Place(state, text or name.text, name.mission, name.priority, name.number, due_ms)
+
+
+def folder_of(folders: Folders, state: State) -> int | None:
+    """The directory in which entries of a state lie."""
+    if state is State.WAITING:
+        return folders.aside("waiting")
+    if state is State.PARKED:
+        return folders.aside("parked")
+    return folders.queue
+
+
+def enqueue(folders: Folders, new: Entry, *, floor: Callable[[MissionId], int | None]) -> Accepted[Entry]:
+    """Make an entry that survives a power cut, or say what is there. `change` must be held.
+
+    `floor` gives the largest number in a mission's own records. A crash leaves either nothing, a skipped number and
+    perhaps a hidden temporary file, or the whole entry.
+    """
+    again = new.own is not None and new.own.again
+    _refuse_look_alikes(folders, new.mission)
+    for place in sorted(places(folders, new.mission), key=lambda place: place.state is State.CLAIMED):
+        if again and place.state is State.CLAIMED:
+            continue
+        return _already(folders, new, place)
+    with number_lock(folders):
+        number = sequence.next_number(folders, floor(new.mission))
+        try:
+            sequence.record(folders, number)
+            name = entry_name(new.priority, number, new.mission)
+            entry = replace(new, number=number)
+            atomic.publish(folders.queue, name.text, render(entry))
+        except OSError as fault:
+            raise atomic.store_fault(folders.checkout.queue, fault) from fault
+    emit(Enqueued(str(entry.mission), number, entry.priority))
+    return Accepted(entry, created=True, state=State.QUEUED)
+
+
+def remove(folders: Folders, mission: MissionId) -> int:
+    """Remove what waits or is parked of a mission; claims are left alone. `change` must be held."""
+    removed = 0
+    for place in list(places(folders, mission)):
+        fd = folder_of(folders, place.state)
+        if place.state is not State.CLAIMED and place.mission == mission and fd is not None:
+            removed += atomic.remove(fd, place.name)
+            if place.state is State.PARKED:
+                aside.forget_why(folders, place.name)
+    return removed
+
+
+def _all_places(folders: Folders) -> Iterator[Place]:
+    queue = list(names_in(folders.queue))
+    for name in queue:
+        if is_candidate(name):
+            if (entry := parse_entry_name(name)) is not None:
+                yield place_of(entry, State.QUEUED)
+        elif (claim := parse_claim_name(name)) is not None:
+            yield place_of(claim.entry, State.CLAIMED, claim.text)
+    for name in names_in(folders.aside("waiting")):
+        if (waiting := parse_waiting_name(name)) is not None:
+            yield place_of(waiting.entry, State.WAITING, waiting.text, waiting.due_ms)
+    for name in names_in(folders.aside("parked")):
+        if (parked := parse_entry_name(name)) is not None:
+            yield place_of(parked, State.PARKED)
+
+
+def _already(folders: Folders, new: Entry, place: Place) -> Accepted[Entry]:
+    if place.state is State.PARKED:
+        raise Conflict(
+            f"Mission {new.mission} is parked: {aside.why(folders, place.name)}. Nothing was changed.",
+            f"Take it out with: kranzq cancel {new.mission}, then enqueue it anew.",
+        )
+    fd = folder_of(folders, place.state)
+    found = read_entry(fd, place.name, place.mission) if fd is not None else None
+    if isinstance(found, tuple):
+        there = replace(found[0], priority=place.priority, number=place.number)
+        if _command(there) == _command(new):
+            return Accepted(there, created=False, state=place.state)
+        raise Conflict(
+            f"Mission {new.mission} is {place.state.value} with another command. Nothing was changed.",
+            f"Cancel it first (kranzq cancel {new.mission}), or queue one more run behind it with --again.",
+        )
+    raise Conflict(
+        f"Mission {new.mission} has a file {place.name} that cannot be read. Nothing was changed.",
+        "See: kranzq check",
+    )
+
+
+def _command(entry: Entry) -> tuple[str, ...]:
+    return entry.own.command if entry.own is not None else ()
+
+
+def _refuse_look_alikes(folders: Folders, mission: MissionId) -> None:
+    known = {place.mission for place in places(folders, mission)}
+    lowered = mission.lower()
+    try:
+        missions = open_folder("missions", dir_fd=folders.kranz)
+    except OSError as fault:
+        if fault.errno not in GONE:
+            raise
+    else:
+        try:
+            known |= {MissionId(name) for name in names_in(missions) if name.lower() == lowered}
+        finally:
+            os.close(missions)
+    for other in known:
+        if other != mission:
+            raise Conflict(
+                f"Mission {mission} differs only in the case of its letters from {other}, which exists.",
+                "Choose another id.",
+            )
+
+
+def _age(seen: os.stat_result) -> float:
+    return time.time() - max(seen.st_mtime, seen.st_ctime)

@@ -1,0 +1,174 @@
+"""The directories of one queue as open descriptors: each is a real directory, none is reached through a link.
+
+Work that goes through descriptors stays in the same directories when a checkout is renamed or a link is put in the way.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from collections.abc import Iterator
+from typing import Literal, Self
+
+from kranzq.disk import atomic
+from kranzq.disk.read import GONE, RECORD_LIMIT, Unreadable, open_folder, read_regular
+from kranzq.errors import NotFound, UnsafePath
+from kranzq.model.checkout import Checkout
+
+Aside = Literal["waiting", "parked", "quarantine", "inbox"]
+IGNORED = (
+    ".gitignore",
+    "queue/",
+    "missions/*/dispatch/",
+    "missions/*/events.jsonl.lock",
+    "missions/*/enqueue-source*.json",
+)
+"""Patterns that keep all runtime state out of `git status`; kranz's own lines are left alone."""
+
+
+class NoQueue(NotFound):
+    """The checkout has no queue yet."""
+
+    def __init__(self, checkout: Checkout) -> None:
+        super().__init__(f"{checkout.queue} does not exist.", "Make it with: kranzq init")
+
+
+class Folders:
+    """Open descriptors of `.kranz`, `queue` and what lies in it. Close it, or use it as a context manager."""
+
+    def __init__(self, checkout: Checkout, kranz_fd: int, queue_fd: int) -> None:
+        self.checkout = checkout
+        self.kranz = kranz_fd
+        self.queue = queue_fd
+        self._aside: dict[Aside, int] = {}
+
+    @classmethod
+    def open(cls, checkout: Checkout) -> Self:
+        """Open an existing queue; changes nothing. Raises NoQueue, UnsafePath."""
+        try:
+            kranz = _open(checkout.kranz)
+        except FileNotFoundError as fault:
+            raise NoQueue(checkout) from fault
+        try:
+            queue = _open("queue", kranz, checkout.queue)
+        except FileNotFoundError as fault:
+            os.close(kranz)
+            raise NoQueue(checkout) from fault
+        except BaseException:
+            os.close(kranz)
+            raise
+        return cls(checkout, kranz, queue)
+
+    @classmethod
+    def make(cls, checkout: Checkout) -> Self:
+        """Open the queue, making what is missing. Raises UnsafePath, Refused, StoreUnavailable."""
+        path = checkout.kranz
+        try:
+            if not os.path.isdir(checkout.root):
+                raise NotFound(f"The checkout {checkout.root} is gone.", "Bring it back, or go to another one.")
+            root = open_folder(checkout.root)
+            try:
+                atomic.make_folder(".kranz", dir_fd=root)
+            finally:
+                os.close(root)
+            with contextlib.closing(_Descriptor(_open(path))) as kranz:
+                path = checkout.queue
+                if atomic.make_folder("queue", dir_fd=kranz.fd):
+                    _ignore_runtime_state(kranz.fd)
+                _refuse_world_writable(kranz.fd, checkout.kranz)
+            folders = cls.open(checkout)
+        except OSError as fault:
+            raise atomic.store_fault(path, fault) from fault
+        _refuse_world_writable(folders.queue, checkout.queue)
+        return folders
+
+    def aside(self, which: Aside, *, make: bool = False) -> int | None:
+        """The descriptor of a directory inside the queue, or None when it is not there and not to be made."""
+        if which in self._aside:
+            return self._aside[which]
+        if make:
+            atomic.make_folder(which, dir_fd=self.queue)
+        try:
+            self._aside[which] = _open(which, self.queue, f"{self.checkout.queue}/{which}")
+        except FileNotFoundError:
+            return None
+        return self._aside[which]
+
+    def made(self, which: Aside) -> int:
+        """As `aside`, made when missing."""
+        fd = self.aside(which, make=True)
+        if fd is None:
+            raise UnsafePath(f"{self.checkout.queue}/{which}", "it vanished while it was made")
+        return fd
+
+    def is_current(self) -> bool:
+        """Whether the queue's path still leads to the directory that is open here."""
+        try:
+            there = os.stat(self.checkout.queue, follow_symlinks=False)
+        except OSError:
+            return False
+        here = os.fstat(self.queue)
+        return (there.st_dev, there.st_ino) == (here.st_dev, here.st_ino)
+
+    def close(self) -> None:
+        """Close all descriptors."""
+        for fd in (self.kranz, self.queue, *self._aside.values()):
+            with contextlib.suppress(OSError):
+                os.close(fd)
+        self._aside.clear()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def names_in(fd: int | None) -> Iterator[str]:
+    """The names in an open directory; none for a missing one, or one that is removed meanwhile."""
+    if fd is None:
+        return iter(())
+    try:
+        return iter(os.listdir(fd))
+    except OSError as fault:
+        if fault.errno in GONE:
+            return iter(())
+        raise
+
+
+class _Descriptor:
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+
+    def close(self) -> None:
+        os.close(self.fd)
+
+
+def _open(name: str, dir_fd: int | None = None, shown: str = "") -> int:
+    try:
+        return open_folder(name, dir_fd=dir_fd)
+    except FileNotFoundError:
+        raise
+    except NotADirectoryError as fault:
+        raise UnsafePath(shown or name, "it is a link or no directory") from fault
+    except OSError as fault:
+        raise UnsafePath(shown or name, f"it cannot be opened: {fault.strerror}") from fault
+
+
+def _refuse_world_writable(fd: int, path: str) -> None:
+    if os.fstat(fd).st_mode & stat.S_IWOTH:
+        raise UnsafePath(path, "everybody may write to it, so anybody could plant missions (mend it: chmod o-w)")
+
+
+def _ignore_runtime_state(kranz_fd: int) -> None:
+    try:
+        found = read_regular(".gitignore", dir_fd=kranz_fd, limit=RECORD_LIMIT * 8)
+    except Unreadable:
+        return  # somebody's own arrangement; status in git is a convenience, not a promise
+    text = found.data.decode("utf-8", "surrogateescape") if found is not None else ""
+    lines = set(text.splitlines())
+    missing = [line for line in IGNORED if line not in lines]
+    if missing:
+        joined = text + ("\n" if text and not text.endswith("\n") else "") + "".join(f"{line}\n" for line in missing)
+        atomic.replace(kranz_fd, ".gitignore", joined.encode("utf-8", "surrogateescape"), mode=0o644, sync=False)

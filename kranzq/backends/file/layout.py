@@ -1,0 +1,104 @@
+"""The names in the queue: pure building and parsing. Order, priority, number and mission come from the name.
+
+Formats are kranz's: an entry is `PPP-NNNNNNNNNNNNNNNNNNNN-<mission>.json`, a claim is the entry's name with
+`.claimed.<pid>` or `.claimed.<pid>.<16 hex>` behind it. Names of another width keep their numeric place.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from kranzq.errors import BadMissionId
+from kranzq.model.entry import MAX_NUMBER, MAX_PRIORITY
+from kranzq.model.ids import MissionId
+
+CLAIM_MARK = ".claimed."
+WHY = ".why.json"
+SEQUENCE = ".seq"
+MUTATE_FLOCK = ".mutate.flock"
+MUTATE_LOCK = ".mutate.lock"
+PAUSED = ".paused"
+ADMITTING = ".admitting."
+_ENTRY = re.compile(r"([0-9]{1,20})-([0-9]{1,20})-(.+)\.json", re.ASCII)
+_CLAIM = re.compile(r"(.+\.json)\.claimed\.([0-9]{1,10})(?:\.([0-9a-f]{16}))?", re.ASCII)
+_WAITING = re.compile(r"([0-9]{1,15}|after)\.(.+\.json)", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class EntryName:
+    """An entry's name, parsed; sorts by priority, then number. `text` is the name as it stands on disk."""
+
+    priority: int
+    number: int
+    mission: MissionId
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimName:
+    """A claim's name, parsed. `suffix` is the 16 hex digits of kranz's token hash, None in its oldest form."""
+
+    entry: EntryName
+    pid: int
+    suffix: str | None
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingName:
+    """A name below `waiting/`: `due_ms` is wall milliseconds, None for one that waits after another mission."""
+
+    entry: EntryName
+    due_ms: int | None
+    text: str
+
+
+def entry_name(priority: int, number: int, mission: MissionId) -> EntryName:
+    """The name of a new entry."""
+    return EntryName(priority, number, mission, f"{priority:03d}-{number:020d}-{mission}.json")
+
+
+def claim_name(entry: EntryName, pid: int, suffix: str) -> ClaimName:
+    """The name of an entry while the keeper `pid`, whose token has the hash `suffix`, has it."""
+    return ClaimName(entry, pid, suffix, f"{entry.text}{CLAIM_MARK}{pid}.{suffix}")
+
+
+def waiting_name(entry: EntryName, due_ms: int | None) -> WaitingName:
+    """The name of an entry while it waits."""
+    return WaitingName(entry, due_ms, f"{'after' if due_ms is None else due_ms}.{entry.text}")
+
+
+def parse_entry_name(text: str) -> EntryName | None:
+    """The parts of an entry's name, or None when it is none."""
+    found = _ENTRY.fullmatch(text)
+    if found is None:
+        return None
+    priority, number = int(found[1]), int(found[2])
+    if priority > MAX_PRIORITY or number > MAX_NUMBER:
+        return None
+    try:
+        return EntryName(priority, number, MissionId(found[3]), text)
+    except BadMissionId:
+        return None
+
+
+def parse_claim_name(text: str) -> ClaimName | None:
+    """The parts of a claim's name. Any other text after the mark makes it no claim: it is never probed."""
+    found = _CLAIM.fullmatch(text)
+    if found is None or (entry := parse_entry_name(found[1])) is None or int(found[2]) < 1:
+        return None
+    return ClaimName(entry, int(found[2]), found[3], text)
+
+
+def parse_waiting_name(text: str) -> WaitingName | None:
+    """The parts of a name below `waiting/`, or None when it is none."""
+    found = _WAITING.fullmatch(text)
+    if found is None or (entry := parse_entry_name(found[2])) is None:
+        return None
+    return WaitingName(entry, None if found[1] == "after" else int(found[1]), text)
+
+
+def is_candidate(text: str) -> bool:
+    """Whether a name asks to be an entry: everything else in the directory is ignored."""
+    return text.endswith(".json") and not text.startswith(".")

@@ -1,0 +1,207 @@
+"""kranz's own busy lock: taken beside ours so that a kranz engine waits, honoured when a kranz engine has it.
+
+`.repo.busy.lock` is taken by a link from a complete file and removed only while it is the file that we put there;
+one that is not proven dead is never touched. `events.jsonl.lock` is only read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+
+from kranzq.disk import atomic
+from kranzq.disk.read import Unreadable, open_folder, read_regular
+from kranzq.liveness import HolderRecord, judge_holder_record, kranz_token
+from kranzq.model.process import Liveness
+
+LOCK = ".repo.busy.lock"
+MISSION = ".repo.busy.mission"
+EVENTS = "events.jsonl"
+EVENTS_LOCK = "events.jsonl.lock"
+BACKSTOP_S = 3600.0
+_TRIES = 8
+
+
+class KranzLock:
+    """kranz's busy lock of one queue, held by us from `take` to `let_go`."""
+
+    def __init__(self, queue: int) -> None:
+        self._queue = queue
+        self._inode: int | None = None
+
+    def take(self) -> str | None:
+        """Take it; None when taken, else half a sentence saying who has it."""
+        temporary = atomic.temporary_name(LOCK)
+        inode = atomic.write_new(self._queue, temporary, _record_of(os.getpid()), mode=0o644, sync=False).st_ino
+        try:
+            for _ in range(_TRIES):
+                try:
+                    os.link(temporary, LOCK, src_dir_fd=self._queue, dst_dir_fd=self._queue)
+                except FileExistsError:
+                    if (holder := self._in_the_way()) is not None:
+                        return holder
+                    continue
+                self._inode = inode
+                return None
+        finally:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary, dir_fd=self._queue)
+        return "kranz's busy lock changes hands faster than it can be read"
+
+    def name(self, pid: int, mission: str) -> None:
+        """Let the lock name the keeper `pid` and its mission, so that it outlives this dispatcher."""
+        if not self._is_ours():
+            return
+        temporary = atomic.temporary_name(LOCK)
+        inode = atomic.write_new(self._queue, temporary, _record_of(pid), mode=0o644, sync=False).st_ino
+        os.rename(temporary, LOCK, src_dir_fd=self._queue, dst_dir_fd=self._queue)
+        self._inode = inode
+        atomic.replace(self._queue, MISSION, mission.encode(), mode=0o644, sync=False)
+
+    def let_go(self) -> None:
+        """Remove it if it is still ours."""
+        if self._is_ours():
+            atomic.remove(self._queue, MISSION)
+            atomic.remove(self._queue, LOCK)
+        self._inode = None
+
+    def leave(self) -> None:
+        """Keep the files where they are: the keeper that they name goes on."""
+        self._inode = None
+
+    def _is_ours(self) -> bool:
+        if self._inode is None:
+            return False
+        try:
+            return os.stat(LOCK, dir_fd=self._queue, follow_symlinks=False).st_ino == self._inode
+        except OSError:
+            return False
+
+    def _in_the_way(self) -> str | None:
+        """Who holds it, or None after a dead one was moved aside."""
+        try:
+            found = read_regular(LOCK, dir_fd=self._queue)
+        except Unreadable as fault:
+            seen = os.stat(LOCK, dir_fd=self._queue, follow_symlinks=False)
+            if time.time() - max(seen.st_mtime, seen.st_ctime) <= BACKSTOP_S:
+                return f"kranz's busy lock cannot be read ({fault.why}) and is younger than an hour"
+            self._move_aside(seen.st_ino)
+            return None
+        if found is None:
+            return None
+        judged = judge_holder_record(found.data)
+        if judged.verdict is Liveness.ALIVE and not _names_us(found.data):
+            return f"kranz's busy lock: {judged.evidence}"
+        if judged.verdict is Liveness.UNKNOWN:
+            age = time.time() - max(found.stat.st_mtime, found.stat.st_ctime)
+            if age <= BACKSTOP_S:
+                return f"kranz's busy lock: {judged.evidence}; it is younger than an hour"
+        self._move_aside(found.stat.st_ino)
+        return None
+
+    def _move_aside(self, inode: int) -> None:
+        aside = atomic.temporary_name(f"stale{LOCK}")
+        with contextlib.suppress(FileNotFoundError, FileExistsError):
+            atomic.move(self._queue, LOCK, self._queue, aside)
+            if os.stat(aside, dir_fd=self._queue, follow_symlinks=False).st_ino != inode:
+                atomic.move(self._queue, aside, self._queue, LOCK)  # a live one came in between
+            else:
+                _remove_any(self._queue, aside)
+
+
+class Engines:
+    """Whether a kranz engine works in the checkout. The list of folders is made anew when it may have changed."""
+
+    def __init__(self) -> None:
+        self._folders: list[str] = []
+        self._listed_at: int | None = None
+
+    def forget(self) -> None:
+        """Make the list anew at the next look."""
+        self._listed_at = None
+
+    def alive(self, kranz: int) -> tuple[str, int] | None:
+        """(sentence, pid) of a live engine, or None. `kranz` is a descriptor of `.kranz`."""
+        try:
+            missions = open_folder("missions", dir_fd=kranz)
+        except OSError:
+            return None
+        try:
+            changed = os.fstat(missions).st_mtime_ns
+            if changed != self._listed_at:
+                self._folders = [name for name in os.listdir(missions) if _has_events(missions, name)]
+                self._listed_at = changed
+            for name in self._folders:
+                if (found := _engine(missions, name)) is not None:
+                    return found
+        finally:
+            os.close(missions)
+        return None
+
+
+def read_mission(queue: int) -> str | None:
+    """The mission that kranz's lock names."""
+    try:
+        found = read_regular(MISSION, dir_fd=queue)
+    except Unreadable:
+        return None
+    return (found.data.decode("utf-8", "replace").strip() or None) if found is not None else None
+
+
+def look(queue: int) -> str | None:
+    """Who holds kranz's busy lock by its record, or None; a look, nothing is removed."""
+    try:
+        found = read_regular(LOCK, dir_fd=queue)
+    except Unreadable as fault:
+        return f"kranz's busy lock cannot be read: {fault.why}"
+    if found is None:
+        return None
+    judged = judge_holder_record(found.data)
+    return None if judged.verdict is Liveness.GONE else judged.evidence
+
+
+def _engine(missions: int, name: str) -> tuple[str, int] | None:
+    try:
+        folder = open_folder(name, dir_fd=missions)
+    except OSError:
+        return None
+    try:
+        found = read_regular(EVENTS_LOCK, dir_fd=folder)
+    except Unreadable:
+        return None
+    finally:
+        os.close(folder)
+    if found is None:
+        return None
+    judged = judge_holder_record(found.data)
+    age = time.time() - max(found.stat.st_mtime, found.stat.st_ctime)
+    if judged.verdict is Liveness.GONE or (judged.verdict is Liveness.UNKNOWN and age > BACKSTOP_S):
+        return None
+    record = HolderRecord.parse(found.data)
+    return f"a kranz engine works on mission {name}: {judged.evidence}", (record.pid or 0) if record is not None else 0
+
+
+def _has_events(missions: int, name: str) -> bool:
+    try:
+        os.stat(f"{name}/{EVENTS}", dir_fd=missions, follow_symlinks=False)
+    except OSError:
+        return False
+    return True
+
+
+def _record_of(pid: int) -> bytes:
+    return HolderRecord(pid, int(time.time()), kranz_token(pid) or "", 0).render()
+
+
+def _names_us(data: bytes) -> bool:
+    record = HolderRecord.parse(data)
+    return record is not None and record.pid == os.getpid() and record.token in {"", kranz_token(os.getpid())}
+
+
+def _remove_any(dir_fd: int, name: str) -> None:
+    try:
+        os.unlink(name, dir_fd=dir_fd)
+    except IsADirectoryError:
+        with contextlib.suppress(OSError):
+            os.rmdir(name, dir_fd=dir_fd)

@@ -1,0 +1,53 @@
+"""Claims: an entry taken for exactly one holder, and where an entry is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kranzq.model.entry import Entry
+from kranzq.model.ids import MissionId
+from kranzq.model.process import ProcessIdentity
+from kranzq.model.state import State
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Who takes work: a name for people, and the process where the holder is one of this machine."""
+
+    name: str
+    process: ProcessIdentity | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What a claimer got. `token` names this claim and no other; a stale holder changes nothing with it."""
+
+    entry: Entry
+    token: str
+    holder: Holder
+    inode: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One entry's place: its state, its name there, and what the name says."""
+
+    state: State
+    name: str
+    mission: MissionId
+    priority: int
+    number: int
+    due_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """A claim as it lies in the queue. `touched_at` is wall seconds: the newer of mtime and ctime."""
+
+    place: Place
+    entry_name: str
+    pid: int
+    suffix: str | None
+    inode: int
+    touched_at: float
+    modified_at: float

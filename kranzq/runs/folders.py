@@ -1,0 +1,218 @@
+"""Run folders: `.kranz/missions/<mission>/dispatch/NNN/`, one for each try, with its records and its output.
+
+Everything goes through open descriptors and follows no link; what another user wrote is ignored.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Self
+
+from kranzq.disk import atomic
+from kranzq.disk.read import GONE, RECORD_LIMIT, Unreadable, open_folder, read_regular
+from kranzq.errors import StoreUnavailable
+from kranzq.model.checkout import Checkout
+from kranzq.model.clock import rfc3339, seconds_of
+from kranzq.model.ids import MissionId
+from kranzq.runs.record import ExitRecord, RunRecord, load, parse, parse_exit, render
+
+RUN, EXIT, OUTPUT, LOG = "run.json", "exit.json", "output.log", "keeper.log"
+CANCEL, RETURN, STUCK = "cancel.json", "return.json", "stuck.json"
+_LIMIT = 8 * RECORD_LIMIT
+_TRIES = 100
+
+
+@dataclass
+class RunFolder:
+    """One run's folder, open."""
+
+    fd: int
+    path: str
+    mission: MissionId
+    run: int
+    made: int = 0
+    """How many of the folders above it were made for it, and so need a sync of what holds them."""
+
+    def write(self, record: RunRecord, *, sync: bool) -> RunRecord:
+        """Replace `run.json`. Only the end is synced: everything before it is repeated by it."""
+        atomic.replace(self.fd, RUN, render(record), sync=sync)
+        return record
+
+    def read(self) -> RunRecord | None:
+        """The run's record, if it is one and names this mission and run."""
+        record = parse(data) if (data := _read(self.fd, RUN)) is not None else None
+        return record if record is not None and (record.mission, record.run) == (self.mission, self.run) else None
+
+    def read_exit(self, nonce: str) -> ExitRecord | None:
+        """The keeper's record of the end, if it is of the run with this nonce."""
+        data = _read(self.fd, EXIT)
+        return parse_exit(data, nonce) if data is not None else None
+
+    def wish(self, name: str, who: str, why: str) -> None:
+        """Leave a wish for the keeper, synced: `cancel.json` or `return.json`."""
+        shown = {"who": who, "why": why, "at": rfc3339(time.time())}
+        atomic.replace(self.fd, name, json.dumps(shown).encode(), sync=True)
+
+    def wished(self, name: str) -> dict[str, object] | None:
+        """A wish that lies here; an unreadable one still is a wish."""
+        data = _read(self.fd, name)
+        return None if data is None else (load(data) or {})
+
+    def stuck(self) -> list[object]:
+        """Processes that would not die, as the keeper named them."""
+        value = load(data) if (data := _read(self.fd, STUCK)) is not None else None
+        found = value.get("stuck") if value is not None else None
+        return found if isinstance(found, list) else []
+
+    def not_before(self) -> float | None:
+        """The time that the mission asked for in `not-before`, wall seconds."""
+        data = _read(self.fd, "not-before")
+        if data is None:
+            return None
+        return seconds_of(data.decode("utf-8", "replace").strip())
+
+    def open_for_writing(self, name: str) -> int:
+        """A descriptor that appends to a file of the run, made with mode 0600."""
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        return os.open(name, flags, 0o600, dir_fd=self.fd)
+
+    def discard(self) -> None:
+        """Remove the folder of a try that came to nothing before anything ran."""
+        with contextlib.suppress(OSError):
+            for name in os.listdir(self.fd):
+                os.unlink(name, dir_fd=self.fd)
+            os.rmdir(self.path)
+
+    def close(self) -> None:
+        """Close the descriptor."""
+        with contextlib.suppress(OSError):
+            os.close(self.fd)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Runs:
+    """All runs of a checkout; `kranz` is a descriptor of its `.kranz`."""
+
+    def __init__(self, checkout: Checkout, kranz: int) -> None:
+        self.checkout = checkout
+        self.kranz = kranz
+
+    def missions(self) -> list[MissionId]:
+        """All missions that have a folder."""
+        found = []
+        for name in self._names("missions"):
+            with contextlib.suppress(Exception):
+                found.append(MissionId(name))
+        return sorted(found)
+
+    def numbers(self, mission: MissionId) -> list[int]:
+        """The numbers of a mission's runs, oldest first."""
+        names = self._names("missions", mission, "dispatch")
+        return sorted(int(name) for name in names if name.isascii() and name.isdigit() and int(name) > 0)
+
+    def open(self, mission: MissionId, run: int) -> RunFolder | None:
+        """One run's folder, or None when it is not there."""
+        fd = self._open("missions", mission, "dispatch", _name(run))
+        return None if fd is None else RunFolder(fd, f"{self._path(mission)}/{_name(run)}", mission, run)
+
+    def records(self, mission: MissionId) -> Iterator[RunRecord]:
+        """A mission's records, newest first."""
+        for run in reversed(self.numbers(mission)):
+            folder = self.open(mission, run)
+            if folder is not None:
+                with folder:
+                    record = folder.read()
+                if record is not None:
+                    yield record
+
+    def of_claim(self, mission: MissionId, claim: str) -> RunRecord | None:
+        """The record that names a claim, newest first; None when no record does."""
+        return next((record for record in self.records(mission) if record.claim == claim), None)
+
+    def last(self, mission: MissionId) -> RunRecord | None:
+        """The newest record of a mission."""
+        return next(self.records(mission), None)
+
+    def last_number(self, mission: MissionId) -> int | None:
+        """The largest entry number in a mission's own records."""
+        return max((record.number for record in self.records(mission)), default=None)
+
+    def new(self, mission: MissionId) -> RunFolder:
+        """Make the folder of the next run, 0700. Raises OSError as the disk does."""
+        made = 0
+        with contextlib.ExitStack() as stack:
+            parent = self.kranz
+            for name, mode in (("missions", 0o755), (str(mission), 0o755), ("dispatch", 0o700)):
+                made += _make(name, parent, mode)
+                parent = open_folder(name, dir_fd=parent)
+                stack.callback(os.close, parent)
+            following = max([0, *self.numbers(mission)]) + 1
+            for run in range(following, following + _TRIES):
+                if _make(_name(run), parent, 0o700):
+                    fd = open_folder(_name(run), dir_fd=parent)
+                    return RunFolder(fd, f"{self._path(mission)}/{_name(run)}", mission, run, made + 1)
+        raise StoreUnavailable(self._path(mission), "no free run number was found")
+
+    def _path(self, mission: MissionId) -> str:
+        return f"{self.checkout.missions}/{mission}/dispatch"
+
+    def _open(self, *names: str) -> int | None:
+        parent = os.dup(self.kranz)
+        for name in names:
+            try:
+                fd = open_folder(name, dir_fd=parent)
+            except OSError:
+                return None
+            finally:
+                os.close(parent)
+            parent = fd
+        return parent
+
+    def _names(self, *names: str) -> list[str]:
+        fd = self._open(*names)
+        if fd is None:
+            return []
+        try:
+            return os.listdir(fd)
+        except OSError:
+            return []
+        finally:
+            os.close(fd)
+
+
+def _make(name: str, parent: int, mode: int) -> bool:
+    """Make a directory without syncing: the keeper syncs what was made for it together with the end."""
+    try:
+        os.mkdir(name, mode, dir_fd=parent)
+    except FileExistsError:
+        return False
+    os.chmod(name, mode, dir_fd=parent)
+    return True
+
+
+def _name(run: int) -> str:
+    return f"{run:03d}"
+
+
+def _read(fd: int, name: str) -> bytes | None:
+    try:
+        found = read_regular(name, dir_fd=fd, limit=_LIMIT)
+    except Unreadable:
+        return b"" if name in {CANCEL, RETURN} else None
+    except OSError as fault:
+        if fault.errno in GONE:
+            return None
+        raise
+    if found is None or found.stat.st_uid not in {os.geteuid(), 0}:
+        return None
+    return found.data
