@@ -1,0 +1,129 @@
+"""One frozen value of all settings, validated whole before anything starts.
+
+From, in rising order: defaults, the user's `config.toml`, the trusted settings of the checkout, `KRANZQ_*` variables,
+flags. Surfaces make the value and hand its parts on; nothing below knows where they came from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from kranzq.config.files import config_path, parse_settings, read_settings
+from kranzq.config.settings import (
+    OTHER_VARIABLES,
+    SETTINGS,
+    TABLES,
+    Setting,
+    setting_named,
+    unknown_setting,
+    unknown_variables,
+)
+from kranzq.config.values import PLACEHOLDERS, expand, parse_duration, parse_size
+from kranzq.errors import BadSetting
+
+__all__ = [
+    "OTHER_VARIABLES",
+    "PLACEHOLDERS",
+    "SETTINGS",
+    "Config",
+    "DaemonSettings",
+    "MissionSettings",
+    "Setting",
+    "config_path",
+    "expand",
+    "parse_duration",
+    "parse_settings",
+    "parse_size",
+    "unknown_variables",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class MissionSettings:
+    """How a mission is run."""
+
+    command: tuple[str, ...]
+    grace_seconds: float
+    on_survivors: Literal["end", "report"]
+    on_interrupted: Literal["again", "park"]
+    timeout: float | None
+    environment: tuple[str, ...] | None
+    """Names of the variables that a mission gets; None: all of the dispatcher's but secrets and git's locations."""
+    min_free_disk: int
+
+
+@dataclass(frozen=True, slots=True)
+class DaemonSettings:
+    """How the daemon behaves."""
+
+    on_stop: Literal["wait", "leave", "end"] | None
+    """None: decided by the environment in which the daemon runs."""
+    poll_seconds: float
+    scan_seconds: float
+    recover_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """All settings."""
+
+    mission: MissionSettings
+    daemon: DaemonSettings
+
+    @classmethod
+    def load(
+        cls,
+        environ: Mapping[str, str],
+        *,
+        checkout_settings: Mapping[str, object] | None = None,
+        flags: Mapping[str, object] | None = None,
+    ) -> Config:
+        """The settings for this environment. Raises BadSetting and UnsafePath.
+
+        `checkout_settings` has the form of the file; `flags` has whole names (`mission.timeout`), None = not given.
+        """
+        values = {setting.name: setting.parse(setting.default) for setting in SETTINGS}
+        path = config_path(environ)
+        values |= _from_tables(path, read_settings(path))
+        values |= _from_tables(".kranz/kranzq.toml", checkout_settings or {})
+        values |= _from_variables(environ)
+        values |= _from_flags(flags or {})
+        return cls(MissionSettings(**_table(values, "mission")), DaemonSettings(**_table(values, "daemon")))
+
+
+def _table(values: Mapping[str, object], table: str) -> dict[str, Any]:
+    return {name.partition(".")[2]: value for name, value in values.items() if name.startswith(f"{table}.")}
+
+
+def _from_tables(where: str, tables: Mapping[str, object]) -> dict[str, object]:
+    values: dict[str, object] = {}
+    for table, keys in tables.items():
+        if not isinstance(keys, Mapping) and table in TABLES:
+            raise BadSetting(where, table, "must be a table", f"Write [{table}] and its keys below it.")
+        if table not in TABLES and not (isinstance(keys, Mapping) and keys):
+            raise unknown_setting(where, table)
+        assert isinstance(keys, Mapping)
+        for key, value in keys.items():
+            name = f"{table}.{key}"
+            values[name] = setting_named(where, name).value_of(value, where, name)
+    return values
+
+
+def _from_variables(environ: Mapping[str, str]) -> dict[str, object]:
+    """An empty variable counts as not set, as wrappers pass it on."""
+    return {
+        setting.name: setting.value_of(text, "environment", setting.variable, as_text=True)
+        for setting in SETTINGS
+        if (text := environ.get(setting.variable))
+    }
+
+
+def _from_flags(flags: Mapping[str, object]) -> dict[str, object]:
+    where = "command line"
+    return {
+        name: setting_named(where, name).value_of(value, where, name, as_text=True)
+        for name, value in flags.items()
+        if value is not None
+    }

@@ -1,0 +1,154 @@
+"""The table of all settings: each described once, for reading, for the names of the variables and for the reference.
+
+A new setting is one row here and one field in `kranzq.config`; its check is a parser in `values`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from kranzq.config.values import (
+    one_of,
+    parse_command,
+    parse_duration,
+    parse_environment,
+    parse_positive,
+    parse_size,
+    parse_timeout,
+    split_command,
+    split_names,
+)
+from kranzq.errors import BadSetting
+
+OTHER_VARIABLES: Mapping[str, str] = {}
+"""`KRANZQ_*` variables that are no settings, each with its meaning; whoever reads one puts it here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One setting. `default` is written as one would write it in the file; `kind` and `text` are for people."""
+
+    name: str
+    kind: str
+    default: object
+    text: str
+    parse: Callable[[object], object]
+    """Raises ValueError with half a sentence."""
+    split: Callable[[str], object] | None = None
+    """Makes of a variable's or flag's text what would stand in a file."""
+
+    @property
+    def variable(self) -> str:
+        """The variable that sets it."""
+        return "KRANZQ_" + self.name.replace(".", "_").upper()
+
+    def value_of(self, value: object, where: str, key: str, *, as_text: bool = False) -> object:
+        """The parsed value. Raises BadSetting, which names where it stood and under which key.
+
+        `as_text` tells that it came from a variable or a flag, where everything is a text.
+        """
+        try:
+            if as_text and isinstance(value, str) and self.split is not None:
+                value = self.split(value)
+            return self.parse(value)
+        except ValueError as fault:
+            raise BadSetting(where, key, str(fault)) from fault
+
+
+SETTINGS: tuple[Setting, ...] = (
+    Setting(
+        "mission.command",
+        "list of texts",
+        [],
+        "What runs a mission that has no command of its own; {mission_id}, {mission_dir} and {repo} are filled in.",
+        parse_command,
+        split_command,
+    ),
+    Setting(
+        "mission.grace_seconds", "duration", 10, "Time between TERM and KILL when a mission is ended.", parse_duration
+    ),
+    Setting(
+        "mission.on_survivors",
+        '"end" or "report"',
+        "end",
+        "What happens to processes that outlive the end of their mission.",
+        one_of("end", "report"),
+    ),
+    Setting(
+        "mission.on_interrupted",
+        '"again" or "park"',
+        "again",
+        "Whether an interrupted mission runs again or is parked for a person.",
+        one_of("again", "park"),
+    ),
+    Setting(
+        "mission.timeout",
+        'duration or "none"',
+        "none",
+        "How long a mission may take that says nothing itself.",
+        parse_timeout,
+    ),
+    Setting(
+        "mission.environment",
+        '"inherit" or list of names',
+        "inherit",
+        "Which variables of the dispatcher a mission gets.",
+        parse_environment,
+        split_names,
+    ),
+    # Four times the cap of a mission's output: below it, output, end record and the mission's own commits do not all
+    # fit, and a mission that costs hours would fail at its end; far more would refuse small containers for nothing.
+    Setting(
+        "mission.min_free_disk", "size", "256MiB", "No mission is started with less free space than this.", parse_size
+    ),
+    Setting(
+        "daemon.on_stop",
+        '"wait", "leave", "end" or "auto"',
+        "auto",
+        "What a stopped daemon does about the running mission; auto: wait, but leave it under a service manager.",
+        one_of("wait", "leave", "end", automatic="auto"),
+    ),
+    Setting(
+        "daemon.poll_seconds", "duration", 1, "How often directories that cannot be watched are read.", parse_positive
+    ),
+    Setting(
+        "daemon.scan_seconds",
+        "duration",
+        10,
+        "How often everything is looked at, whatever was watched.",
+        parse_positive,
+    ),
+    Setting(
+        "daemon.recover_seconds",
+        "duration",
+        60,
+        "How often claims are examined while nothing else happens.",
+        parse_positive,
+    ),
+)
+TABLES = frozenset(setting.name.partition(".")[0] for setting in SETTINGS)
+_BY_NAME = {setting.name: setting for setting in SETTINGS}
+
+
+def unknown_variables(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """The `KRANZQ_*` variables that mean nothing; `check` names them, for they are often typing mistakes."""
+    known = {setting.variable for setting in SETTINGS} | set(OTHER_VARIABLES)
+    return tuple(sorted(name for name in environ if name.startswith("KRANZQ_") and name not in known))
+
+
+def setting_named(where: str, name: str) -> Setting:
+    """The setting of that name. Raises BadSetting when there is none."""
+    if name not in _BY_NAME:
+        raise unknown_setting(where, name)
+    return _BY_NAME[name]
+
+
+def unknown_setting(where: str, name: str) -> BadSetting:
+    """The error about a name that is no setting, with the one that was probably meant."""
+    import difflib  # noqa: PLC0415 - only a mistake needs it
+
+    forms = {name.partition(".")[2]: name for name in _BY_NAME} | {name: name for name in _BY_NAME}
+    close = difflib.get_close_matches(name, forms, n=1) or difflib.get_close_matches(name, TABLES, n=1)
+    advice = f"Did you mean {forms.get(close[0], close[0])!r}?" if close else "Known are: " + ", ".join(_BY_NAME)
+    return BadSetting(where, name, "is unknown", advice)

@@ -1,0 +1,131 @@
+"""What a setting's value may look like: parsers from a file's value, a variable's text or a flag.
+
+Each raises ValueError with half a sentence, which whoever knows the setting's name and place completes. The command
+line uses the same ones, so a duration is written in one way everywhere.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Sequence
+
+PLACEHOLDERS = ("mission_id", "mission_dir", "repo")
+_MOST_SECONDS = 3650 * 86400.0
+_DURATION = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,9})?)\s*(s|m|h|d)?")
+_SIZE = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?)\s*(?:([kmgt])(i)?)?b?", re.IGNORECASE)
+_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+_PLACEHOLDER = re.compile(r"(?<!\$)(?:\{\{([a-z_]+)\}\}|\{([a-z_]+)\})")
+_ENVIRONMENT_NAME = re.compile(r"[^=\0\s,]+")
+
+
+def expand(command: Sequence[str], *, mission_id: str, mission_dir: str, repo: str) -> tuple[str, ...]:
+    """The configured command with its placeholders filled in, each once; `{{name}}` stands for a literal `{name}`."""
+    texts = {"mission_id": mission_id, "mission_dir": mission_dir, "repo": repo}
+
+    def fill(found: re.Match[str]) -> str:
+        literal, name = found.groups()
+        return texts[name] if literal is None else f"{{{literal}}}"
+
+    return tuple(_PLACEHOLDER.sub(fill, argument) for argument in command)
+
+
+def parse_duration(value: object) -> float:
+    """Seconds from a number of them or a text such as `90s`, `5m`, `2h`, `1d`. Raises ValueError (half a sentence)."""
+    seconds = math.nan
+    if isinstance(value, str) and (found := _DURATION.fullmatch(value.strip())):
+        seconds = float(found[1]) * _UNITS[found[2] or ""]
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        seconds = min(value, _MOST_SECONDS + 1) + 0.0  # a huge whole number has no float
+    if not 0 <= seconds <= _MOST_SECONDS:
+        raise ValueError(
+            f"must be a number of seconds or a text such as 90s, 5m, 2h or 1d (most: 3650d), not {_shown(value)}"
+        )
+    return seconds
+
+
+def parse_size(value: object) -> int:
+    """Bytes from a number of them or a text such as `512MiB` or `1GB`. Raises ValueError (half a sentence)."""
+    if isinstance(value, str) and (found := _SIZE.fullmatch(value.strip())):
+        power = " kmgt".index((found[2] or " ").lower())
+        return int(float(found[1]) * (1024 if found[3] else 1000) ** power)
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return value
+    raise ValueError(f"must be a number of bytes or a text such as 512MiB or 1GB, not {_shown(value)}")
+
+
+def parse_positive(value: object) -> float:
+    """A duration above zero."""
+    if (seconds := parse_duration(value)) <= 0:
+        raise ValueError("must be more than 0")
+    return seconds
+
+
+def parse_timeout(value: object) -> float | None:
+    """A duration above zero, or None for `none`."""
+    return None if value == "none" else parse_positive(value)
+
+
+def one_of(*words: str, automatic: str = "") -> Callable[[object], str | None]:
+    """A parser that takes one of the words, and the word `automatic` as None."""
+
+    def parse(value: object) -> str | None:
+        if isinstance(value, str) and value in words:
+            return value
+        if automatic and value == automatic:
+            return None
+        known = ", ".join(f'"{word}"' for word in (*words, automatic) if word)
+        raise ValueError(f"must be one of {known}, not {_shown(value)}")
+
+    return parse
+
+
+def parse_command(value: object) -> tuple[str, ...]:
+    """A program and its arguments, whose placeholders are all known; empty for none."""
+    command = _texts(value, "must be a list of texts, the program and its arguments")
+    if command and not command[0]:
+        raise ValueError("must begin with a program")
+    for argument in command:
+        for literal, name in _PLACEHOLDER.findall(argument):
+            if not literal and name not in PLACEHOLDERS:
+                known = ", ".join(f"{{{word}}}" for word in PLACEHOLDERS)
+                raise ValueError(
+                    f"has the unknown placeholder {{{name}}}; known are {known}, {{{{x}}}} is a plain {{x}}"
+                )
+    return command
+
+
+def parse_environment(value: object) -> tuple[str, ...] | None:
+    """Names of variables, or None for `inherit`."""
+    if value == "inherit":
+        return None
+    names = _texts(value, 'must be "inherit" or a list of names')
+    for name in names:
+        if _ENVIRONMENT_NAME.fullmatch(name) is None:
+            raise ValueError(f"has {name!r}, which is no name of a variable")
+    return names
+
+
+def split_command(text: str) -> list[str]:
+    """Arguments from a text that is quoted as in a shell, though no shell ever sees it."""
+    import shlex  # noqa: PLC0415 - only a command in a variable needs it
+
+    try:
+        return shlex.split(text)
+    except ValueError as fault:
+        raise ValueError(f"cannot be split into arguments: {fault}") from fault
+
+
+def split_names(text: str) -> object:
+    """Names from a text with spaces or commas between them; `inherit` alone stays that word."""
+    return "inherit" if text.strip() == "inherit" else text.replace(",", " ").split()
+
+
+def _texts(value: object, why: str) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple) or not all(isinstance(text, str) and "\0" not in text for text in value):
+        raise ValueError(f"{why}, not {_shown(value)}")
+    return tuple(value)
+
+
+def _shown(value: object) -> str:
+    return repr(value)[:80]
