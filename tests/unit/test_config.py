@@ -167,7 +167,7 @@ def test_lists_in_variables(home: Home) -> None:
     ("text", "key", "meant"),
     [
         ("mission.grace_second = 1", "mission.grace_second", "'mission.grace_seconds'"),
-        ("[misson]\ncommand = []", "misson.command", "'mission.command'"),
+        ("[missions]\ncommand = []", "missions.command", "'mission.command'"),
         ("timeout = 1", "timeout", "'mission.timeout'"),
         ("[demon]", "demon", "'daemon'"),
         ("[qqq]\nzzz = 1", "qqq.zzz", "Known are: mission.command,"),
@@ -221,7 +221,7 @@ def test_mistakes_elsewhere_name_their_place(home: Home) -> None:
     assert "environment: setting 'KRANZQ_DAEMON_ON_STOP'" in str(home.fault({"KRANZQ_DAEMON_ON_STOP": "x"}))
     assert "cannot be split" in str(home.fault({"KRANZQ_MISSION_COMMAND": "a 'b"}))
     assert "command line: setting 'mission.timeout'" in str(home.fault(flags={"mission.timeout": "x"}))
-    assert "command line: setting 'mission.timeot' is unknown" in str(home.fault(flags={"mission.timeot": 1}))
+    assert "command line: setting 'mission.timeouts' is unknown" in str(home.fault(flags={"mission.timeouts": 1}))
     assert ".kranz/kranzq.toml: setting 'mission.x' is unknown" in str(
         home.fault(checkout_settings={"mission": {"x": 1}})
     )
