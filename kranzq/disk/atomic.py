@@ -31,8 +31,11 @@ def store_fault(path: str, fault: OSError) -> KranzqError:
 
 
 def temporary_name(name: str) -> str:
-    """A hidden name of our own beside `name`; its pid tells a sweeper whether the writer still lives."""
-    return f".{name[:180]}.{os.getpid()}.{next(_counter)}.tmp"
+    """A hidden name of our own beside `name`; its pid tells a sweeper whether the writer still lives.
+
+    The random digits keep writers of several pid namespaces apart.
+    """
+    return f".{name[:160]}.{os.getpid()}.{next(_counter)}{os.urandom(4).hex()}.tmp"
 
 
 def write_new(dir_fd: int, name: str, data: bytes, *, mode: int = 0o600, sync: bool) -> os.stat_result:

@@ -7,7 +7,6 @@ ignores. Unknown keys of either are kept whenever a file is rewritten.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NoReturn
@@ -21,6 +20,7 @@ MAX_NUMBER = 10**15
 DEFAULT_PRIORITY = 2
 _HEX = frozenset("0123456789abcdef")
 _ID_LENGTH = 32
+_LONGEST_S = 10**10
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +97,11 @@ def load_object(data: bytes) -> dict[str, object]:
         raise BadEntry(f"it is not JSON ({_first_line(fault)})", partial=True) from fault
     if not isinstance(value, dict):
         raise BadEntry("it is JSON, but no object")
+    if b"\\u" in data:
+        try:
+            json.dumps(value, ensure_ascii=False).encode()
+        except UnicodeEncodeError as fault:  # half a character could never be written again
+            raise BadEntry("it holds half a character (a lone surrogate)") from fault
     return value
 
 
@@ -203,7 +208,7 @@ def _seconds(value: dict[str, object], key: str) -> float | None:
     found = value.pop(key, None)
     if found is None:
         return None
-    if type(found) not in {int, float} or not isinstance(found, int | float) or not math.isfinite(found) or found <= 0:
+    if type(found) not in {int, float} or not isinstance(found, int | float) or not 0 < found < _LONGEST_S:
         raise BadEntry(f"{key!r} is no positive number of seconds")
     return float(found)
 

@@ -91,6 +91,7 @@ class Keeper:
         self.identity = identity
         self.eof = False
         self.reaped = False
+        self.told_to_go = False
         self._sock = sock
         self._ready = False
 
@@ -212,6 +213,10 @@ class WarmKeepers:
             keeper.dismiss()
             return start_keeper(self._path)
         return keeper
+
+    def started(self) -> dict[int, int | None]:
+        """Pid and start ticks of the warm one: a process of ours that is nobody's leftover."""
+        return {} if self._warm is None else {self._warm.pid: self._warm.identity.start_ticks}
 
     def close(self) -> None:
         """Send the warm one away."""

@@ -48,6 +48,11 @@ class FileQueue:
         """The descriptor of `queue/`, for the keeper."""
         return self.folders.queue
 
+    @property
+    def kranz_fd(self) -> int:
+        """The descriptor of `.kranz`."""
+        return self.folders.kranz
+
     def enqueue(self, new: Entry, floor: Callable[[MissionId], int | None]) -> Accepted[Entry]:
         """Make an entry or say what is there; takes `change` itself."""
         with self.change():

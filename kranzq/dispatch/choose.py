@@ -1,0 +1,126 @@
+"""Step 3: the first entry in order that may run. Whatever may not is quarantined, parked or passed over, and said once.
+
+An entry whose last run has an end that was recorded and not carried out gets exactly that instead of another run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+
+from kranzq.backend import Candidate
+from kranzq.dispatch.parts import Memory, OpenQueue, Parts
+from kranzq.dispatch.settle import is_same_entry, settle_place
+from kranzq.events import PassedOver, emit
+from kranzq.model.claim import Place
+from kranzq.model.entry import Entry
+from kranzq.model.outcome import Park, Retire, Return, Rotate, Wait
+from kranzq.model.state import State
+from kranzq.runs.folders import Runs
+from kranzq.runs.record import EntryIdentity, RunRecord
+from kranzq.trust.may_run import PermitKind, usable
+
+NO_COMMAND = "it has no command of its own and none is configured"
+NO_COMMAND_ADVICE = "Give one (kranzq enqueue M -- COMMAND), or set [mission] command in the user's config.toml"
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The candidate for this turn; `entry` is without what its signature does not cover."""
+
+    candidate: Candidate
+    entry: Entry
+
+
+def choose(parts: Parts, queue: OpenQueue, memory: Memory) -> tuple[Chosen | None, dict[str, str]]:
+    """The entry to run, if any, and why others were passed over."""
+    runs = Runs(parts.checkout, queue.kranz_fd)
+    queue.admit_due()
+    skip: set[str] = set()
+    passed: dict[str, str] = {}
+    while (candidate := queue.front(skip)) is not None:
+        permit = parts.gate.may_run(candidate.entry, parts.checkout.root)
+        if permit.kind is PermitKind.QUARANTINE:
+            queue.quarantine(candidate.place, permit.why)
+            skip.add(candidate.place.name)
+            continue
+        entry = usable(candidate.entry, permit)
+        why = permit.why + (f". {permit.advice}" if permit.advice else "") if permit.kind is PermitKind.WAIT else None
+        if why is None and not parts.runner.can_run(entry):
+            why = f"{NO_COMMAND}. {NO_COMMAND_ADVICE}"
+        if why is None:
+            why = _settled_before(parts, queue, runs, candidate)
+        if why is None:
+            why = _second(queue, candidate)
+        if why is None:
+            return Chosen(candidate, entry), passed
+        skip.add(candidate.place.name)
+        if why:
+            passed[str(entry.mission)] = why
+            if memory.is_new(candidate.place.name, why):
+                emit(PassedOver(str(entry.mission), why))
+    return None, passed
+
+
+def identity_of_candidate(candidate: Candidate) -> EntryIdentity:
+    """What a record keeps of the entry that it took."""
+    return EntryIdentity(candidate.entry.id, candidate.place.name, candidate.inode, candidate.born_ns)
+
+
+def _settled_before(parts: Parts, queue: OpenQueue, runs: Runs, candidate: Candidate) -> str | None:
+    """Carry out what was decided for this very entry and not done; "" when that was all there is to do with it."""
+    place = candidate.place
+    mine = identity_of_candidate(candidate)
+    last = next((one for one in runs.records(place.mission) if is_same_entry(one.entry, mine)), None)
+    if last is None or not _is_due_again(parts, last, place):
+        return None
+    with queue.change(), contextlib.suppress(FileNotFoundError):
+        if not any(one.name == place.name and one.state is State.QUEUED for one in queue.places(place.mission)):
+            return ""
+        settled = settle_place(parts, queue, runs, place, last)
+        if settled is not None and isinstance(settled.fate, Return):
+            return None
+    return ""
+
+
+def _is_due_again(parts: Parts, last: RunRecord, place: Place) -> bool:
+    """Whether the fate of the entry's last run was not carried out: its claim was, by a power cut, never made."""
+    if last.state != "ended":
+        return True
+    match last.fate:
+        case Retire() | Park():
+            return True
+        case Rotate():
+            return place.number == last.number
+        case Wait(until_ms):
+            return until_ms > parts.clock.now() * 1000
+        case _:
+            return False
+
+
+def _second(queue: OpenQueue, candidate: Candidate) -> str | None:
+    """A second entry of a mission is parked, unless it was asked for; then it waits for the first."""
+    place = candidate.place
+    others = [
+        one
+        for one in queue.places(place.mission)
+        if one.name != place.name and one.state in {State.CLAIMED, State.WAITING, State.QUEUED}
+    ]
+    again = candidate.entry.own is not None and candidate.entry.own.again
+    first = next((one for one in others if one.state is not State.QUEUED), None)
+    if first is not None and again:
+        return f"the run before it is {first.state.value} ({first.name})"
+    if first is not None:
+        return _park(queue, place, f"a duplicate: {first.name} is the same mission and {first.state.value}")
+    for other in others:
+        # this one is in front, so the others are the second ones; those that were asked for stay
+        other_entry = queue.read(other)
+        if other_entry is not None and not (other_entry.own is not None and other_entry.own.again):
+            _park(queue, other, f"a duplicate: {place.name} is the same mission and before it")
+    return None
+
+
+def _park(queue: OpenQueue, place: Place, reason: str) -> str:
+    with queue.change(), contextlib.suppress(FileNotFoundError):
+        queue.carry_out(place, Park(reason))
+    return ""

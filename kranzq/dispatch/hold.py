@@ -1,0 +1,154 @@
+"""Step 1: the busy lock, kranz's lock beside it, and the looks that must come before anything is chosen.
+
+Busy is found out before claiming: nothing is ever claimed and put back only because the checkout is busy.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from kranzq import __version__
+from kranzq.busy import record as busy_record
+from kranzq.busy.foreign import KranzLock
+from kranzq.busy.lock import Hold
+from kranzq.busy.record import BusyRecord
+from kranzq.dispatch.evidence import Backstop
+from kranzq.dispatch.parts import IsBusy, Memory, OpenQueue, Parts
+from kranzq.dispatch.recover import Recovery, Report, reported_survivors
+from kranzq.events import LeftoversEnded, emit
+from kranzq.liveness import me
+from kranzq.model.clock import rfc3339
+from kranzq.model.process import Liveness, ProcessIdentity
+from kranzq.runs.folders import Runs
+from kranzq.runs.leftovers import Seen, end, look
+
+
+@dataclass(slots=True)
+class Holding:
+    """The taken lock with its records. Exactly one of the three endings is called."""
+
+    queue: OpenQueue
+    hold: Hold
+    kranz: KranzLock
+    process: ProcessIdentity
+    since: str
+
+    def name_dispatcher(self) -> None:
+        """Let the records name this process."""
+        self.process = me()
+        busy_record.write(self.queue.fd, BusyRecord("dispatcher", self.process, self.since, __version__))
+
+    def name_keeper(self, keeper: ProcessIdentity, mission: str, run: int, nonce: str) -> None:
+        """Let the records name the keeper: it outlives this process."""
+        self.process = keeper
+        record = BusyRecord("keeper", keeper, self.since, __version__, mission, run, nonce)
+        busy_record.write(self.queue.fd, record)
+        self.kranz.name(keeper.pid, mission)
+
+    def let_go(self, *, unlock: bool) -> None:
+        """Remove the records if they are ours and free the lock.
+
+        With `unlock` it is taken from whoever inherited it, too; only when nothing of a run is known to live but what
+        was left on purpose.
+        """
+        busy_record.remove(self.queue.fd, self.process)
+        self.kranz.let_go()
+        if unlock:
+            self.hold.unlock()
+        else:
+            self.hold.close()
+
+    def leave(self) -> None:
+        """Close only: the keeper keeps lock and records."""
+        self.kranz.leave()
+        self.hold.close()
+
+
+def take_hold(parts: Parts, queue: OpenQueue, memory: Memory, backstop: Backstop) -> tuple[Holding, Report] | IsBusy:
+    """Steps 1 and 2: the lock, who else works here, leftovers if there is a reason to look, and the claims."""
+    hold = parts.busy.try_hold(queue.fd)
+    if hold is None:
+        return _busy(Recovery(parts, queue, backstop).recover())
+    try:
+        kranz = KranzLock(queue.fd)
+        if (holder := kranz.take()) is not None:
+            hold.close()
+            return IsBusy(holder)
+    except BaseException:
+        hold.close()
+        raise
+    holding = Holding(queue, hold, kranz, me(), rfc3339(parts.clock.now()))
+    try:
+        reason = _is_new_queue(queue, memory) or memory.first_turn or busy_record.exists(queue.fd)
+        if reason and (remaining := end_all_leftovers(parts, queue, hold)):
+            holding.let_go(unlock=False)
+            return IsBusy(f"leftovers that could not be ended: pid {', '.join(map(str, remaining))}")
+        if (engine := parts.engines.alive(queue.kranz_fd)) is not None:
+            holding.let_go(unlock=False)
+            return IsBusy(engine[0])
+        report = Recovery(parts, queue, backstop, hold=hold).recover()
+        if (other := _at_work(report)) is not None:
+            holding.let_go(unlock=False)
+            return IsBusy(other, recovered=report.moved > 0)
+        holding.name_dispatcher()
+    except BaseException:
+        holding.let_go(unlock=False)
+        raise
+    memory.first_turn = False
+    return holding, report
+
+
+def end_all_leftovers(parts: Parts, queue: OpenQueue, hold: Hold) -> tuple[int, ...]:
+    """End everything of this checkout that a killed keeper left; we hold the lock. The pids that remain."""
+    spare = {**all_reported_survivors(Runs(parts.checkout, queue.kranz_fd)), **parts.keepers.started()}
+
+    def again() -> Seen:
+        return look(
+            parts.checkout.root,
+            locks=hold.fds,
+            in_hand=True,
+            spare=spare,
+            orphans_of=os.getpid() if parts.is_subreaper else None,
+        )
+
+    if not again().leftovers:
+        return ()
+    done = end(again, grace=parts.settings.grace_s)
+    if done.ended:
+        emit(LeftoversEnded("", tuple(one.pid for one in done.ended)))
+    return tuple(one.pid for one in done.remaining)
+
+
+def all_reported_survivors(runs: Runs) -> dict[int, int | None]:
+    """What the last run of each mission left on purpose: pid and start ticks."""
+    named: dict[int, int | None] = {}
+    for mission in runs.missions():
+        if (last := runs.last(mission)) is not None:
+            named |= reported_survivors(runs, last)
+    return named
+
+
+def _busy(report: Report) -> IsBusy:
+    return IsBusy(
+        report.lock or "the busy lock was just let go", report.keeper, report.moved > 0 or report.lock is None
+    )
+
+
+def _at_work(report: Report) -> str | None:
+    """Who works here without the lock: a claim alive by record or token, or unknown with a record."""
+    for finding in report.findings:
+        alive = finding.verdict is Liveness.ALIVE and not finding.by_bare_pid
+        unknown = finding.verdict is Liveness.UNKNOWN and finding.has_record
+        unended = finding.verdict is Liveness.GONE and bool(finding.leftovers)
+        if alive or unknown or unended:
+            return f"claim {finding.claim} is {finding.verdict.value}: {finding.evidence}"
+    return None
+
+
+def _is_new_queue(queue: OpenQueue, memory: Memory) -> bool:
+    seen = os.fstat(queue.fd)
+    key = (seen.st_dev, seen.st_ino)
+    changed = memory.queue_key is not None and memory.queue_key != key
+    memory.queue_key = key
+    return changed

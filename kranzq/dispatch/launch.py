@@ -1,0 +1,167 @@
+"""Steps 4 to 7: record, claim, prepare, start. Each writes down what it is about to do before it does it.
+
+A crash after *record* leaves a try that never began; after *claim* a claim whose keeper sees end-of-file and goes;
+after *go* a keeper that goes on alone and is adopted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+from dataclasses import dataclass, replace
+
+from kranzq import __version__
+from kranzq.backend import Candidate
+from kranzq.dispatch.choose import Chosen, identity_of_candidate
+from kranzq.dispatch.evidence import MISSION
+from kranzq.dispatch.hold import Holding
+from kranzq.dispatch.parts import OpenQueue, Parts
+from kranzq.errors import KranzqError
+from kranzq.events import Claimed as ClaimedEvent
+from kranzq.events import emit
+from kranzq.liveness import kranz_token, suffix_k4
+from kranzq.model.claim import Claimed
+from kranzq.model.clock import rfc3339
+from kranzq.model.ids import MissionId
+from kranzq.model.outcome import Ending, NotStarted, Outcome
+from kranzq.runner import Prepared
+from kranzq.runs.folders import LOG, OUTPUT, RunFolder, Runs
+from kranzq.runs.keepers import Keeper, Order
+from kranzq.runs.record import RunRecord
+
+
+@dataclass(slots=True)
+class Try:
+    """One try at a mission, from its record to its end."""
+
+    keeper: Keeper
+    folder: RunFolder
+    record: RunRecord
+    suffix: str
+    timeout_s: float | None = None
+    claimed: Claimed | None = None
+
+    def close(self) -> None:
+        """Close what is open; nothing is ended by it."""
+        self.folder.close()
+        self.keeper.close()
+
+
+def record(parts: Parts, queue: OpenQueue, holding: Holding, chosen: Chosen) -> Try:
+    """Step 4: a keeper that waits, a run folder, and records that name both."""
+    keeper = parts.keepers.take()
+    folder = None
+    try:
+        token = kranz_token(keeper.pid)
+        suffix = suffix_k4(token or f"{keeper.pid}")
+        runs = Runs(parts.checkout, queue.kranz_fd)
+        folder = runs.new(chosen.candidate.place.mission)
+        written = _record_of(parts, holding, chosen, keeper, folder, suffix)
+        folder.write(written, sync=False)
+        holding.name_keeper(keeper.identity, str(written.mission), written.run, written.nonce)
+    except BaseException:
+        keeper.dismiss()
+        if folder is not None:
+            folder.discard()
+            folder.close()
+        raise
+    own = chosen.entry.own
+    return Try(keeper, folder, written, suffix, own.timeout_seconds if own is not None else None)
+
+
+def claim(queue: OpenQueue, one: Try, candidate: Candidate) -> bool:
+    """Step 5: take the entry for the keeper. False when another was faster; then nothing of the try is left."""
+    one.claimed = queue.claim(candidate, one.keeper.pid, one.suffix)
+    if one.claimed is None:
+        undo(one)
+        return False
+    emit(ClaimedEvent(str(one.record.mission), one.record.run, one.claimed.place.name))
+    return True
+
+
+def undo(one: Try) -> None:
+    """Send the keeper away and remove the folder of a try that came to nothing."""
+    one.keeper.dismiss()
+    one.folder.discard()
+    one.close()
+
+
+def prepare(parts: Parts, one: Try, chosen: Chosen) -> Prepared | Ending:
+    """Step 6: what to start, or why not."""
+    return parts.runner.prepare(parts.checkout, chosen.entry, marks(parts, one))
+
+
+def start(parts: Parts, queue: OpenQueue, holding: Holding, one: Try, prepared: Prepared) -> Ending | None:
+    """Step 7: state *starting*, then *go*. None once the keeper has its order."""
+    one.record = one.folder.write(replace(one.record, state="starting", command=prepared.argv), sync=False)
+    with contextlib.ExitStack() as stack:
+        try:
+            cwd = os.open(prepared.cwd, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            stack.callback(os.close, cwd)
+            output, log = one.folder.open_for_writing(OUTPUT), one.folder.open_for_writing(LOG)
+            stack.callback(os.close, output)
+            stack.callback(os.close, log)
+            one.keeper.go(
+                _order(parts, one, prepared),
+                locks=holding.hold.fds,
+                run=one.folder.fd,
+                queue=queue.fd,
+                cwd=cwd,
+                output=output,
+                log=log,
+            )
+        except (OSError, KranzqError) as fault:
+            why = fault.sentence if isinstance(fault, KranzqError) else f"{fault.filename}: {fault.strerror}"
+            return Ending(Outcome.NOT_STARTED, why, not_started=NotStarted.ENVIRONMENT, counted=False)
+    return None
+
+
+def marks(parts: Parts, one: Try) -> dict[str, str]:
+    """What a mission is told about itself, and by which its processes are found again."""
+    return {
+        "KRANZ_MISSION_ID": str(one.record.mission),
+        "KRANZ_MISSION_DIR": f"{parts.checkout.missions}/{one.record.mission}",
+        "KRANZ_REPO": parts.checkout.root,
+        "KRANZ_RUN_DIR": one.folder.path,
+        "KRANZ_RUN_NUMBER": str(one.record.run),
+        "KRANZ_CLAIM": f"{one.record.nonce}:{one.record.lock}",
+    }
+
+
+def _record_of(
+    parts: Parts, holding: Holding, chosen: Chosen, keeper: Keeper, folder: RunFolder, suffix: str
+) -> RunRecord:
+    place, own = chosen.candidate.place, chosen.entry.own
+    return RunRecord(
+        kind=MISSION,
+        mission=MissionId(place.mission),
+        run=folder.run,
+        state="claiming",
+        nonce=secrets.token_hex(16),
+        entry=identity_of_candidate(chosen.candidate),
+        claim=f"{place.name}.claimed.{keeper.pid}.{suffix}",
+        number=place.number,
+        keeper=keeper.identity,
+        lock=holding.hold.mark,
+        created_at=rfc3339(parts.clock.now()),
+        retries=own.retries if own is not None else 0,
+    )
+
+
+def _order(parts: Parts, one: Try, prepared: Prepared) -> Order:
+    return Order(
+        kranzq=__version__,
+        mission=str(one.record.mission),
+        run=one.record.run,
+        nonce=one.record.nonce,
+        executable=prepared.executable,
+        argv=prepared.argv,
+        env=prepared.env,
+        claim=one.record.claim,
+        run_path=one.folder.path,
+        timeout_seconds=one.timeout_s if one.timeout_s is not None else parts.settings.timeout_s,
+        grace_seconds=parts.settings.grace_s,
+        on_survivors=parts.settings.on_survivors,
+        sync_parents=min(4, 1 + one.folder.made),
+    )

@@ -1,0 +1,146 @@
+"""What a turn is made of, handed in by the wiring, and what a turn can come to."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+from kranzq.backend import MissionQueue
+from kranzq.busy.foreign import Engines
+from kranzq.busy.lock import BusyLock
+from kranzq.model.checkout import Checkout
+from kranzq.model.claim import Place
+from kranzq.model.clock import Clock, SystemClock
+from kranzq.model.entry import Entry
+from kranzq.model.ids import MissionId
+from kranzq.model.outcome import Ending, Fate
+from kranzq.runner import Runner
+from kranzq.runs.keepers import WarmKeepers
+from kranzq.trust.may_run import Gate
+
+
+class OpenQueue(MissionQueue, Protocol):
+    """A queue whose directories are open for the length of one turn."""
+
+    @property
+    def fd(self) -> int:
+        """The descriptor of `.kranz/queue`."""
+        ...
+
+    @property
+    def kranz_fd(self) -> int:
+        """The descriptor of `.kranz`."""
+        ...
+
+    def admit_due(self) -> None:
+        """Move what is due from `waiting/` to its place."""
+        ...
+
+    def next_due(self) -> float | None:
+        """When the next waiting entry is due, in wall seconds."""
+        ...
+
+    def read(self, place: Place) -> Entry | None:
+        """The entry at a place, or None when it is gone or bad."""
+        ...
+
+    def paused(self) -> str | None:
+        """Why no new turns may be done, or None."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a turn needs of the configuration."""
+
+    grace_s: float = 10.0
+    on_survivors: Literal["end", "report"] = "end"
+    park_interrupted: bool = False
+    timeout_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The ready parts of one checkout."""
+
+    checkout: Checkout
+    open_queue: Callable[[], AbstractContextManager[OpenQueue]]
+    busy: BusyLock
+    engines: Engines
+    keepers: WarmKeepers
+    runner: Runner
+    gate: Gate
+    settings: Settings = field(default_factory=Settings)
+    clock: Clock = field(default_factory=SystemClock)
+    jitter: Callable[[], float] = random.random
+    after_start: Callable[[], None] = lambda: None
+    """Called once a mission runs: the daemon warms the next keeper then."""
+    is_subreaper: bool = False
+    """Whether orphans of a killed keeper come to this process."""
+
+
+@dataclass(slots=True)
+class Memory:
+    """What a dispatcher remembers from turn to turn; nothing in it is needed for correctness."""
+
+    first_turn: bool = True
+    queue_key: tuple[int, int] | None = None
+    said: set[tuple[str, str]] = field(default_factory=set)
+    known: set[str] = field(default_factory=set)
+    environment_faults: int = 0
+
+    def is_new(self, subject: str, text: str) -> bool:
+        """Whether this was not said before; each reason is said once."""
+        if (subject, text) in self.said:
+            return False
+        self.said = {pair for pair in self.said if pair[0] != subject} | {(subject, text)}
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """A mission was tried."""
+
+    mission: MissionId
+    run: int
+    ending: Ending
+    fate: Fate
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """The mission was left running; the next dispatcher adopts it."""
+
+    mission: MissionId
+    run: int
+
+
+@dataclass(frozen=True, slots=True)
+class Empty:
+    """Nothing may run now. `passed_over` maps missions to why they wait; `due` is wall seconds."""
+
+    passed_over: dict[str, str]
+    due: float | None = None
+    claims: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class IsBusy:
+    """Somebody has the checkout. `keeper` is the pid of a visible keeper; `recovered` that recovery moved something."""
+
+    holder: str
+    keeper: int | None = None
+    recovered: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Paused:
+    """No new turns may be done."""
+
+    reason: str
+
+
+Result = Ran | Left | Empty | IsBusy | Paused

@@ -1,0 +1,227 @@
+"""Recovery: every claim of a gone holder goes where it belongs, with the proof beside it. Safe for anybody at any time.
+
+First the claims, then, if it was not ours to take, the busy lock. What a gone run left is ended before its claim moves;
+its record is read after the holder's death is proven.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from kranzq.busy.lock import Hold
+from kranzq.dispatch.evidence import Backstop, judge_holder
+from kranzq.dispatch.parts import OpenQueue, Parts
+from kranzq.dispatch.settle import Settled, settle
+from kranzq.events import LeftoversEnded, PutBack, emit
+from kranzq.model.claim import Claimed
+from kranzq.model.outcome import Outcome, Return, fate_name
+from kranzq.model.process import Judgement, Liveness
+from kranzq.runs.folders import Runs
+from kranzq.runs.holders import Situation, judge_lock
+from kranzq.runs.leftovers import Leftover, Seen, end, look
+from kranzq.runs.record import RunRecord
+
+Confirm = Callable[[str, tuple[Leftover, ...]], bool]
+"""Asked before leftovers are ended; says yes or no."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One claim: the verdict on its holder, the evidence, and what was done or would be."""
+
+    claim: str
+    mission: str
+    verdict: Liveness
+    evidence: str
+    action: str
+    run: int | None = None
+    has_record: bool = False
+    by_bare_pid: bool = False
+    leftovers: tuple[Leftover, ...] = ()
+
+    @property
+    def explained(self) -> bool:
+        """Whether nothing is left to find out or to end about it."""
+        return self.verdict is Liveness.ALIVE or (self.verdict is Liveness.GONE and not self.leftovers)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What recovery found. `lock` says in half a sentence why the busy lock is held, None when it is free."""
+
+    findings: tuple[Finding, ...]
+    lock: str | None = None
+    leftovers: tuple[Leftover, ...] = ()
+    cannot_look: tuple[int, ...] = ()
+    ended: tuple[Leftover, ...] = ()
+    moved: int = 0
+    keeper: int | None = None
+
+    @property
+    def explained(self) -> bool:
+        """Whether no unknown claim and no leftover remains."""
+        return not self.leftovers and all(finding.explained for finding in self.findings)
+
+
+@dataclass(slots=True)
+class Recovery:
+    """One recovery of an open queue. `hold` is the busy lock, if the caller has it."""
+
+    parts: Parts
+    queue: OpenQueue
+    backstop: Backstop
+    hold: Hold | None = None
+    kill: bool = True
+    dry_run: bool = False
+    confirm: Confirm | None = None
+    _ended: list[Leftover] = field(default_factory=list)
+
+    @property
+    def runs(self) -> Runs:
+        """The run folders below the open `.kranz`."""
+        return Runs(self.parts.checkout, self.queue.kranz_fd)
+
+    def recover(self) -> Report:
+        """Judge all claims, move what is gone, then look at the lock."""
+        judged = [(claimed, *self._judge(claimed)) for claimed in self.queue.claims()]
+        spare = frozenset(
+            record.nonce for _, record, verdict in judged if record is not None and verdict.verdict is not Liveness.GONE
+        )
+        findings = [self._finding(claimed, record, verdict, spare) for claimed, record, verdict in judged]
+        moved = sum(finding.action.startswith(_MOVED) for finding in findings)
+        lock, left, cannot_look, keeper = self._look_at_lock(spare)
+        return Report(tuple(findings), lock, left, cannot_look, tuple(self._ended), moved, keeper)
+
+    def _judge(self, claimed: Claimed) -> tuple[RunRecord | None, Judgement]:
+        record = self.runs.of_claim(claimed.place.mission, claimed.place.name)
+        verdict = judge_holder(claimed, record, self.backstop, in_hand=self.hold is not None)
+        return record, verdict
+
+    def _finding(self, claimed: Claimed, record: RunRecord | None, judged: Judgement, spare: frozenset[str]) -> Finding:
+        def found(action: str, left: tuple[Leftover, ...] = ()) -> Finding:
+            return Finding(
+                claimed.place.name,
+                str(claimed.place.mission),
+                judged.verdict,
+                judged.evidence,
+                action,
+                record.run if record is not None else None,
+                record is not None,
+                record is None and claimed.suffix is None and judged.verdict is Liveness.ALIVE,
+                left,
+            )
+
+        if judged.verdict is not Liveness.GONE:
+            return found("left alone")
+        left = self._leftovers_of(record, spare) if record is not None else ()
+        if self.dry_run:
+            return found(f"would be {'settled' if record is not None else 'put back'}", left)
+        if left and not self._may_end(str(claimed.place.mission), left):
+            return found("stays until its leftovers are gone", left)
+        if record is not None and (left := self._end_leftovers_of(record, spare)):
+            return found("stays: its leftovers could not be ended", left)
+        # read only now: before the holder was proven gone it could still have written
+        settled = settle(self.parts, self.queue, self.runs, claimed, self._record_again(claimed))
+        if settled is not None and isinstance(settled.fate, Return) and record is not None:
+            emit(PutBack(str(claimed.place.mission), claimed.place.name, judged.evidence))
+        return found(_action(settled))
+
+    def _record_again(self, claimed: Claimed) -> RunRecord | None:
+        return self.runs.of_claim(claimed.place.mission, claimed.place.name)
+
+    def _may_end(self, mission: str, left: tuple[Leftover, ...]) -> bool:
+        return self.kill and (self.confirm is None or self.confirm(mission, left))
+
+    def _leftovers_of(self, record: RunRecord, spare: frozenset[str]) -> tuple[Leftover, ...]:
+        return self._look(record, spare).leftovers
+
+    def _look(self, record: RunRecord, spare: frozenset[str]) -> Seen:
+        return look(
+            self.parts.checkout.root,
+            nonces=(record.nonce,),
+            spare_nonces=spare,
+            spare=reported_survivors(self.runs, record),
+        )
+
+    def _end_leftovers_of(self, record: RunRecord, spare: frozenset[str]) -> tuple[Leftover, ...]:
+        done = end(lambda: self._look(record, spare), grace=self.parts.settings.grace_s)
+        self._note_ended(str(record.mission), done.ended)
+        return done.remaining
+
+    def _look_at_lock(
+        self, spare: frozenset[str]
+    ) -> tuple[str | None, tuple[Leftover, ...], tuple[int, ...], int | None]:
+        """Why the lock is held, what is left of a killed keeper, and whom we may not look into."""
+        if self.hold is not None:
+            return None, (), (), None
+        locks = self.parts.busy.open_unlocked(self.queue.fd)
+        try:
+            judged = judge_lock(locks)
+            if judged.situation is Situation.KEEPER:
+                return "a mission runs", (), (), judged.pid or None
+            if judged.situation is Situation.DISPATCHER:
+                return f"dispatcher {judged.pid} is at work", (), (), None
+            if judged.situation is Situation.CANNOT_SEE:
+                return "its holder cannot be seen from here (another namespace, user or machine)", (), (), None
+            if not judged.holders:
+                return None, (), (), None
+            return self._end_holders(locks, spare)
+        finally:
+            _close(locks)
+
+    def _end_holders(
+        self, locks: tuple[int, ...], spare: frozenset[str]
+    ) -> tuple[str | None, tuple[Leftover, ...], tuple[int, ...], int | None]:
+        def again() -> Seen:
+            return look(self.parts.checkout.root, locks=locks, spare_nonces=spare)
+
+        seen = again()
+        if not seen.leftovers:
+            return None, (), seen.cannot_look, None
+        names = ", ".join(str(one.pid) for one in seen.leftovers)
+        sentence = f"leftovers of a killed keeper hold it: pid {names}"
+        if self.dry_run or not self._may_end("the busy lock", seen.leftovers):
+            return sentence, seen.leftovers, seen.cannot_look, None
+        done = end(again, grace=self.parts.settings.grace_s)
+        self._note_ended("", done.ended)
+        return (sentence if done.remaining else None), done.remaining, done.last.cannot_look, None
+
+    def _note_ended(self, mission: str, ended: tuple[Leftover, ...]) -> None:
+        if ended:
+            self._ended += ended
+            emit(LeftoversEnded(mission, tuple(one.pid for one in ended)))
+
+
+_MOVED = ("put back", "settled")
+
+
+def reported_survivors(runs: Runs, record: RunRecord) -> Mapping[int, int | None]:
+    """What the record of the end names as left on purpose: pid and start ticks."""
+    folder = runs.open(record.mission, record.run)
+    if folder is None:
+        return {}
+    with folder:
+        end_record = folder.read_exit(record.nonce)
+    named: dict[int, int | None] = {}
+    for one in end_record.survivors if end_record is not None else ():
+        pid, ticks = one.get("pid"), one.get("startTicks")
+        if type(pid) is int and type(ticks) is int:
+            named[pid] = ticks
+    return named
+
+
+def _action(settled: Settled | None) -> str:
+    if settled is None:
+        return "was settled by somebody else"
+    if settled.ending.outcome is Outcome.NEVER_BEGAN and isinstance(settled.fate, Return):
+        return "put back: it had not begun"
+    if settled.ending.outcome is Outcome.INTERRUPTED and isinstance(settled.fate, Return):
+        return "put back: interrupted, it will run again"
+    return f"settled: {settled.ending.outcome.value}, {fate_name(settled.fate)}"
+
+
+def _close(fds: tuple[int, ...]) -> None:
+    for fd in fds:
+        os.close(fd)

@@ -1,0 +1,186 @@
+"""Decide and settle: from the records of a run to exactly one fate, recorded before it is carried out.
+
+Whoever does it holds the lock around a change of names and looks again under it: the claim must still be there, a fate
+that was recorded is taken, and only then carried out. A crash in between leaves the fate for the next one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from kranzq.backend import MissionQueue
+from kranzq.dispatch.evidence import LIBRARY
+from kranzq.dispatch.parts import Parts
+from kranzq.events import Ended, PutBack, emit
+from kranzq.liveness import boot_id
+from kranzq.model.claim import Claimed, Place
+from kranzq.model.clock import rfc3339, seconds_of
+from kranzq.model.outcome import Ending, Fate, NotStarted, Outcome, Return, Rotate, fate_name
+from kranzq.model.policy import Counters, Limits, decide
+from kranzq.runs.folders import CANCEL, RunFolder, Runs
+from kranzq.runs.record import EntryIdentity, ExitRecord, RunRecord
+
+_BROUGHT_BACK = frozenset({Outcome.INTERRUPTED, Outcome.NOT_STARTED, Outcome.NEVER_BEGAN})
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """A run's end as it was recorded, and the fate that was carried out."""
+
+    ending: Ending
+    fate: Fate
+
+
+def settle(
+    parts: Parts,
+    queue: MissionQueue,
+    runs: Runs,
+    claimed: Claimed,
+    record: RunRecord | None,
+    *,
+    told: ExitRecord | None = None,
+) -> Settled | None:
+    """Decide, if nobody has, and carry the fate out; None when the claim is gone and nothing is left to do.
+
+    `told` is the end as the keeper told it over its socket, for the case that its folder was removed.
+    """
+    with queue.change():
+        if not queue.still_there(claimed):
+            return None
+        return settle_place(parts, queue, runs, claimed.place, record, told=told)
+
+
+def settle_place(
+    parts: Parts,
+    queue: MissionQueue,
+    runs: Runs,
+    place: Place,
+    record: RunRecord | None,
+    *,
+    told: ExitRecord | None = None,
+) -> Settled | None:
+    """As `settle`, for a claim or an entry that is there; `change` must be held."""
+    if record is None:
+        fate = queue.carry_out(place, Return())
+        emit(PutBack(str(place.mission), place.name, "no record names it"))
+        return Settled(Ending(Outcome.NEVER_BEGAN, counted=False), fate)
+    with contextlib.ExitStack() as stack:
+        folder = runs.open(record.mission, record.run)
+        if folder is not None:
+            stack.enter_context(folder)
+        current = (folder.read() if folder is not None else None) or record
+        if current.state != "ended":
+            number = _decided(parts, queue, runs, folder, current, told)
+            current = stack.enter_context(number)
+            if folder is not None:
+                folder.write(current, sync=True)
+        assert current.fate is not None
+        fate = queue.carry_out(place, current.fate)
+    ending = ending_in(current)
+    emit(Ended(str(current.mission), current.run, ending.outcome.value, fate_name(fate), ending.reason))
+    return Settled(ending, fate)
+
+
+def ending_in(record: RunRecord) -> Ending:
+    """The end that an ended record tells."""
+    outcome = record.outcome or Outcome.INTERRUPTED
+    return Ending(outcome, record.reason, record.exit_code, record.signal, counted=record.counted)
+
+
+def ending_of(record: RunRecord, end: ExitRecord | None, *, cancel: bool) -> Ending:
+    """What the records of a run tell of its end. A wish to cancel turns what would come back into *cancelled*."""
+    if end is not None:
+        ending = end.ending
+    elif not record.began:
+        ending = Ending(Outcome.NEVER_BEGAN, "its dispatcher died before it was told to go", counted=False)
+    elif record.kind == LIBRARY:
+        ending = Ending(Outcome.INTERRUPTED, "the process that had claimed it is gone")
+    else:
+        ending = Ending(Outcome.INTERRUPTED, "its keeper was killed before an end was recorded")
+    if not cancel:
+        return ending
+    if ending.outcome in _BROUGHT_BACK:
+        return replace(ending, outcome=Outcome.CANCELLED, cancel_wished=True)
+    return replace(ending, cancel_wished=True)
+
+
+def counters_of(records: Iterable[RunRecord], record: RunRecord) -> Counters:
+    """What earlier runs of the same entry came to. Interruptions count within one start of the machine."""
+    same = [
+        one
+        for one in records
+        if one.run != record.run and one.state == "ended" and is_same_entry(one.entry, record.entry)
+    ]
+    here = boot_id()
+    deferred = [seconds for one in same if one.outcome is Outcome.DEFERRED if (seconds := seconds_of(one.ended_at))]
+    return Counters(
+        failures=sum(one.outcome in {Outcome.FAILED, Outcome.TIMED_OUT} for one in same),
+        deferrals=sum(one.outcome is Outcome.DEFERRED for one in same),
+        interruptions=sum(
+            one.outcome is Outcome.INTERRUPTED and one.counted and one.keeper.boot_id == here for one in same
+        ),
+        first_deferred_at=min(deferred, default=None),
+    )
+
+
+def is_same_entry(one: EntryIdentity, other: EntryIdentity) -> bool:
+    """Whether two runs took the same entry: by its id, else by name, inode and birth time."""
+    if one.id is not None or other.id is not None:
+        return one.id == other.id
+    return (one.name, one.inode, one.born_ns) == (other.name, other.inode, other.born_ns)
+
+
+@contextlib.contextmanager
+def _number_for(queue: MissionQueue, runs: Runs, record: RunRecord, fate: Fate) -> Iterator[Fate]:
+    if isinstance(fate, Rotate) and fate.number is None:
+        with queue.take_number(runs.last_number(record.mission)) as number:
+            yield replace(fate, number=number)
+    else:
+        yield fate
+
+
+@contextlib.contextmanager
+def _decided(
+    parts: Parts,
+    queue: MissionQueue,
+    runs: Runs,
+    folder: RunFolder | None,
+    record: RunRecord,
+    told: ExitRecord | None,
+) -> Iterator[RunRecord]:
+    """The record with its end and its fate; the lock around a new number is held as long as the context."""
+    end = (folder.read_exit(record.nonce) if folder is not None else None) or told
+    cancel = folder is not None and folder.wished(CANCEL) is not None
+    ending = ending_of(record, end, cancel=cancel)
+    not_before = folder.not_before() if folder is not None and ending.outcome.ran else None
+    now = parts.clock.now()
+    if not_before is not None and not_before > now and ending.outcome in {Outcome.SUCCEEDED, Outcome.FAILED}:
+        ending = replace(ending, outcome=Outcome.DEFERRED, reason="it asked to be run later")
+    fate = decide(
+        ending,
+        counters_of(runs.records(record.mission), record),
+        Limits(record.retries, parts.settings.park_interrupted),
+        now=now,
+        jitter=parts.jitter,
+        not_before=not_before,
+    )
+    with _number_for(queue, runs, record, fate) as final:
+        yield replace(
+            record,
+            state="ended",
+            outcome=ending.outcome,
+            fate=final,
+            reason=ending.reason,
+            exit_code=ending.exit_code,
+            signal=ending.signal,
+            counted=ending.counted,
+            started_at=(end.started_at if end is not None else None) or record.started_at,
+            ended_at=(end.ended_at if end is not None else None) or rfc3339(now),
+        )
+
+
+def is_environment_fault(ending: Ending) -> bool:
+    """Whether everybody should wait a while before the next start."""
+    return ending.outcome is Outcome.NOT_STARTED and ending.not_started is NotStarted.ENVIRONMENT

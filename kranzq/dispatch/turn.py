@@ -1,0 +1,83 @@
+"""One turn, each line a named step of the architecture page. After any of them the process may die."""
+
+from __future__ import annotations
+
+from kranzq.dispatch import launch
+from kranzq.dispatch.choose import Chosen, choose
+from kranzq.dispatch.evidence import Backstop
+from kranzq.dispatch.hold import Holding, take_hold
+from kranzq.dispatch.launch import Try
+from kranzq.dispatch.parts import Empty, IsBusy, Left, Memory, OpenQueue, Parts, Paused, Ran, Result
+from kranzq.dispatch.recover import Recovery, Report
+from kranzq.dispatch.settle import settle
+from kranzq.dispatch.watch_over import Interrupts, Watched, watch_over
+from kranzq.model.outcome import Ending, Outcome, Retire
+from kranzq.runs.folders import Runs
+from kranzq.runs.record import ExitRecord
+
+
+def turn(parts: Parts, memory: Memory, backstop: Backstop, interrupts: Interrupts) -> Result:
+    """Do one turn of the checkout: at most one mission, and never one beside another."""
+    with parts.open_queue() as queue:
+        if (reason := queue.paused()) is not None:
+            Recovery(parts, queue, backstop).recover()
+            return Paused(reason)
+        taken = take_hold(parts, queue, memory, backstop)
+        if isinstance(taken, IsBusy):
+            return taken
+        holding, report = taken
+        return _with_hold(parts, queue, memory, holding, report, interrupts)
+
+
+def _with_hold(
+    parts: Parts, queue: OpenQueue, memory: Memory, holding: Holding, report: Report, interrupts: Interrupts
+) -> Result:
+    unlock, one = False, None
+    try:
+        while True:
+            chosen, passed = choose(parts, queue, memory)
+            if chosen is None:
+                return Empty(passed, queue.next_due(), len(report.findings))
+            one = launch.record(parts, queue, holding, chosen)
+            if launch.claim(queue, one, chosen.candidate):
+                break
+            one = None
+            holding.name_dispatcher()
+        watched, refused = _run(parts, queue, holding, one, chosen, interrupts)
+        if watched.left:
+            return Left(one.record.mission, one.record.run)
+        result = _settle(parts, queue, one, watched, refused)
+        unlock = watched.safe
+        return result
+    finally:
+        if one is not None and one.keeper.told_to_go and not one.keeper.reaped:
+            holding.leave()  # the keeper goes on, whatever went wrong here
+        else:
+            holding.let_go(unlock=unlock)
+        if one is not None:
+            one.close()
+
+
+def _run(
+    parts: Parts, queue: OpenQueue, holding: Holding, one: Try, chosen: Chosen, interrupts: Interrupts
+) -> tuple[Watched, Ending | None]:
+    """Steps 6 to 8. The second value is why it could not be started."""
+    prepared = launch.prepare(parts, one, chosen)
+    refused = prepared if isinstance(prepared, Ending) else launch.start(parts, queue, holding, one, prepared)
+    if refused is not None:
+        one.keeper.dismiss()
+        return Watched(left=False, safe=True), refused
+    return watch_over(parts, queue, holding, one, interrupts), None
+
+
+def _settle(parts: Parts, queue: OpenQueue, one: Try, watched: Watched, refused: Ending | None) -> Result:
+    """Steps 9 and 10; the same code as recovery's."""
+    assert one.claimed is not None
+    told = ExitRecord(refused, True, None, None) if refused is not None else watched.told
+    if not watched.safe:
+        return IsBusy(f"leftovers of mission {one.record.mission} live on", recovered=False)
+    settled = settle(parts, queue, Runs(parts.checkout, queue.kranz_fd), one.claimed, one.record, told=told)
+    if settled is None:  # somebody else settled it, or its claim was removed from outside
+        ending = told.ending if told is not None else Ending(Outcome.INTERRUPTED, "its claim is gone")
+        return Ran(one.record.mission, one.record.run, ending, Retire())
+    return Ran(one.record.mission, one.record.run, settled.ending, settled.fate)

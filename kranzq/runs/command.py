@@ -1,0 +1,143 @@
+"""Runner for missions: which command, which environment, and the checks that come before a start.
+
+A command of the entry's own is the entry's fault when it is missing; the configured one is everybody's environment.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from kranzq.model.checkout import Checkout
+from kranzq.model.entry import Entry
+from kranzq.model.outcome import Ending, NotStarted, Outcome
+from kranzq.runner import Prepared
+
+GIT_LOCATIONS = frozenset(
+    {
+        "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+        "GIT_CEILING_DIRECTORIES",
+        "GIT_COMMON_DIR",
+        "GIT_DIR",
+        "GIT_DISCOVERY_ACROSS_FILESYSTEM",
+        "GIT_GRAFT_FILE",
+        "GIT_IMPLICIT_WORK_TREE",
+        "GIT_INDEX_FILE",
+        "GIT_INTERNAL_SUPER_PREFIX",
+        "GIT_NAMESPACE",
+        "GIT_OBJECT_DIRECTORY",
+        "GIT_PREFIX",
+        "GIT_QUARANTINE_PATH",
+        "GIT_REFLOG_ACTION",
+        "GIT_REPLACE_REF_BASE",
+        "GIT_SHALLOW_FILE",
+        "GIT_WORK_TREE",
+    }
+)
+"""Where git found a repository for whoever started us; a mission must find its own."""
+_SECRET_WORDS = ("TOKEN", "SECRET", "KEY", "PASSWORD")
+_DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
+
+
+class Expand(Protocol):
+    """Fills the placeholders of a configured command."""
+
+    def __call__(self, command: Sequence[str], *, mission_id: str, mission_dir: str, repo: str) -> tuple[str, ...]:
+        """The command for one mission."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class MissionRunner:
+    """Prepares missions. `expand` fills the placeholders of `configured`; `names` limits the environment."""
+
+    configured: tuple[str, ...]
+    expand: Expand
+    environ: Mapping[str, str]
+    names: tuple[str, ...] | None = None
+    min_free_disk: int = 0
+
+    def can_run(self, entry: Entry) -> bool:
+        """Whether there is a command at all."""
+        return bool((entry.own is not None and entry.own.command) or self.configured)
+
+    def prepare(self, checkout: Checkout, entry: Entry, marks: Mapping[str, str]) -> Prepared | Ending:
+        """What to start, or why it cannot be started. `entry` is already without what its signature does not cover."""
+        if (why := self._no_checkout(checkout)) is not None:
+            return _not_started(NotStarted.ENVIRONMENT, why)
+        own = entry.own.command if entry.own is not None else ()
+        env = {**mission_environment(self.environ, self.names), **(entry.own.env if entry.own else {}), **marks}
+        cwd = os.path.join(checkout.root, entry.own.cwd) if entry.own is not None and entry.own.cwd else checkout.root
+        if not _is_inside(cwd, checkout.root):
+            return _not_started(NotStarted.ENTRY, f"its directory {cwd} is not a directory inside the checkout")
+        argv = own or self._filled(entry, marks)
+        executable = find_executable(argv[0], env.get("PATH", _DEFAULT_PATH), cwd)
+        if executable is None:
+            kind = NotStarted.ENTRY if own else NotStarted.ENVIRONMENT
+            return _not_started(kind, f"command {argv[0]!r} was not found, or is not executable")
+        return Prepared(executable, argv, env, cwd)
+
+    def _filled(self, entry: Entry, marks: Mapping[str, str]) -> tuple[str, ...]:
+        return self.expand(
+            self.configured,
+            mission_id=str(entry.mission),
+            mission_dir=marks["KRANZ_MISSION_DIR"],
+            repo=marks["KRANZ_REPO"],
+        )
+
+    def _no_checkout(self, checkout: Checkout) -> str | None:
+        if not os.path.isdir(checkout.root):
+            return f"the checkout {checkout.root} is gone"
+        if checkout.has_git and not os.path.exists(checkout.git):
+            return f"{checkout.git} is gone"
+        free = os.statvfs(checkout.root)
+        if free.f_bavail * free.f_frsize < self.min_free_disk:
+            return f"less than {self.min_free_disk} bytes are free on the disk of {checkout.root}"
+        return None
+
+
+def mission_environment(environ: Mapping[str, str], names: tuple[str, ...] | None = None) -> dict[str, str]:
+    """A mission's environment: the dispatcher's without git's locations, our secrets and the marks of other runs."""
+    kept = {name: text for name, text in environ.items() if names is None or name in names}
+    return {name: text for name, text in kept.items() if not _is_ours(name) and name not in GIT_LOCATIONS}
+
+
+def find_executable(name: str, path: str, cwd: str) -> str | None:
+    """The absolute path of a program as execvp would find it from `cwd`, or None."""
+    if "/" in name:
+        candidates = [os.path.join(cwd, name)]
+    else:
+        candidates = [os.path.join(cwd, folder or ".", name) for folder in path.split(os.pathsep)]
+    return next((one for one in candidates if _is_executable(one)), None)
+
+
+def _is_executable(path: str) -> bool:
+    try:
+        return stat.S_ISREG(os.stat(path).st_mode) and os.access(path, os.X_OK)
+    except (OSError, ValueError):
+        return False
+
+
+def _is_ours(name: str) -> bool:
+    if name in {
+        "KRANZ_MISSION_ID",
+        "KRANZ_MISSION_DIR",
+        "KRANZ_REPO",
+        "KRANZ_RUN_DIR",
+        "KRANZ_RUN_NUMBER",
+        "KRANZ_CLAIM",
+    }:
+        return True
+    return name.startswith("KRANZQ_") and any(word in name for word in _SECRET_WORDS)
+
+
+def _is_inside(cwd: str, root: str) -> bool:
+    real = os.path.realpath(cwd)
+    return os.path.isdir(real) and (real == root or real.startswith(root.rstrip("/") + "/"))
+
+
+def _not_started(kind: NotStarted, reason: str) -> Ending:
+    return Ending(Outcome.NOT_STARTED, reason, not_started=kind, counted=False)

@@ -1,0 +1,132 @@
+"""The one place that names implementations: checkout and configuration in, ready parts out.
+
+Surfaces come through here; each function imports only what it needs, so that a verb starts fast.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from kranzq.errors import InsideMission, NoCheckout
+from kranzq.model.checkout import Checkout
+
+if TYPE_CHECKING:
+    from kranzq.backends.file.backend import FileQueue
+    from kranzq.config import Config
+    from kranzq.dispatch.parts import Parts
+    from kranzq.trust.approval import Approvals
+    from kranzq.trust.key import Keyring
+    from kranzq.trust.may_run import Gate
+
+
+def find_checkout(start: str, environ: Mapping[str, str]) -> Checkout:
+    """The checkout at or above `start`: the nearest `.git`; without git a `.kranz` that holds a queue.
+
+    kranz's own home is none, nor is the user's. Raises NoCheckout.
+    """
+    here = os.path.realpath(start)
+    above = list(_upwards(here))
+    for root in above:
+        if os.path.lexists(f"{root}/.git"):
+            return Checkout(root, has_git=True)
+    home = os.path.realpath(environ.get("HOME") or "/nonexistent")
+    kranz_home = os.path.realpath(environ.get("KRANZ_HOME") or f"{home}/.kranz")
+    for root in above:
+        kranz = f"{root}/.kranz"
+        if os.path.isdir(f"{kranz}/queue") and root != home and os.path.realpath(kranz) != kranz_home:
+            return Checkout(root, has_git=False)
+    raise NoCheckout(start)
+
+
+def new_checkout(root: str) -> Checkout:
+    """The checkout that `init` makes in a directory without one."""
+    real = os.path.realpath(root)
+    return Checkout(real, has_git=os.path.lexists(f"{real}/.git"))
+
+
+def refuse_inside_mission(checkout: Checkout, verb: str, environ: Mapping[str, str]) -> None:
+    """Raise InsideMission when this process belongs to a mission of the same checkout."""
+    if environ.get("KRANZ_CLAIM") and os.path.realpath(environ.get("KRANZ_REPO", "")) == checkout.root:
+        raise InsideMission(verb, environ.get("KRANZ_MISSION_ID", "?"))
+
+
+def open_queue(checkout: Checkout) -> FileQueue:
+    """The queue for looking: nothing is made or changed. Raises NoQueue."""
+    from kranzq.backends.file.backend import FileQueue  # noqa: PLC0415
+
+    return FileQueue.open(checkout)
+
+
+def make_queue(checkout: Checkout) -> FileQueue:
+    """The queue for work: what is missing is made."""
+    from kranzq.backends.file.backend import FileQueue  # noqa: PLC0415
+
+    return FileQueue.make(checkout)
+
+
+def keyring(environ: Mapping[str, str]) -> Keyring:
+    """The user's keys."""
+    from kranzq.trust.key import Keyring, state_dir  # noqa: PLC0415
+
+    return Keyring(state_dir(environ))
+
+
+def approvals(environ: Mapping[str, str]) -> Approvals:
+    """What the user has allowed, checkout by checkout."""
+    from kranzq.trust.approval import Approvals  # noqa: PLC0415
+    from kranzq.trust.key import state_dir  # noqa: PLC0415
+
+    return Approvals(state_dir(environ))
+
+
+def gate(environ: Mapping[str, str]) -> Gate:
+    """What decides whether an entry may run."""
+    from kranzq.trust.may_run import Gate  # noqa: PLC0415
+
+    return Gate(keyring(environ), approvals(environ))
+
+
+def load_config(environ: Mapping[str, str], flags: Mapping[str, object] | None = None) -> Config:
+    """The settings in force."""
+    from kranzq.config import Config  # noqa: PLC0415
+
+    return Config.load(environ, flags=flags)
+
+
+def dispatcher_parts(checkout: Checkout, config: Config, environ: Mapping[str, str]) -> Parts:
+    """Everything a dispatcher of this checkout needs; makes it a subreaper."""
+    from kranzq.backends.file.backend import FileQueue  # noqa: PLC0415
+    from kranzq.busy.foreign import Engines  # noqa: PLC0415
+    from kranzq.busy.lock import BusyLock  # noqa: PLC0415
+    from kranzq.config import expand  # noqa: PLC0415
+    from kranzq.dispatch.parts import Parts, Settings  # noqa: PLC0415
+    from kranzq.runs.command import MissionRunner  # noqa: PLC0415
+    from kranzq.runs.keepers import WarmKeepers  # noqa: PLC0415
+    from kranzq.runs.leftovers import become_subreaper  # noqa: PLC0415
+
+    mission = config.mission
+    return Parts(
+        checkout=checkout,
+        open_queue=lambda: FileQueue.make(checkout),
+        busy=BusyLock(checkout),
+        engines=Engines(),
+        keepers=WarmKeepers(),
+        runner=MissionRunner(mission.command, expand, environ, mission.environment, mission.min_free_disk),
+        gate=gate(environ),
+        settings=Settings(
+            grace_s=mission.grace_seconds,
+            on_survivors=mission.on_survivors,
+            park_interrupted=mission.on_interrupted == "park",
+            timeout_s=mission.timeout,
+        ),
+        is_subreaper=become_subreaper(),
+    )
+
+
+def _upwards(path: str) -> list[str]:
+    found = [path]
+    while (parent := os.path.dirname(found[-1])) != found[-1]:
+        found.append(parent)
+    return found
