@@ -151,10 +151,11 @@ def end(
             if quiet == _QUIET_LOOKS:
                 return Ended(tuple(grip.gone), (), seen)
             passed = clock() - began
+            if passed < deadline:
+                grip.send(signal.SIGTERM if passed < grace else signal.SIGKILL)
             if passed >= deadline or (grip.held and grip.refused >= grip.held.keys()):
                 left = dict.fromkeys([*grip.held.values(), *seen.leftovers])
                 return Ended(tuple(grip.gone), tuple(left), seen)
-            grip.send(signal.SIGTERM if passed < grace else signal.SIGKILL)
             grip.wait(min(_LOOK_AGAIN, (grace if passed < grace else deadline) - passed))
     finally:
         grip.close()

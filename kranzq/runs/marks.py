@@ -1,7 +1,7 @@
-"""The mark of a run in the environment of its processes, and how it is read in others' environments.
+"""The mark of a run, `KRANZ_CLAIM=<nonce>:<device>:<inode>`, read in the environments of others.
 
-Whoever starts a mission writes the mark, whoever looks for leftovers reads it; nobody else knows its form. Nothing is
-believed but the whole form together with the checkout's root: what lies below `.kranz` could be planted.
+A dispatcher gives it to each mission; whoever looks for leftovers reads it here. Nothing is believed but the whole form
+together with the checkout's root: what lies below `.kranz` could be planted.
 """
 
 from __future__ import annotations
@@ -31,11 +31,6 @@ class Mark:
 def is_nonce(text: str) -> bool:
     """Whether a text of a record can be a nonce at all."""
     return _NONCE.fullmatch(text) is not None
-
-
-def claim_mark(nonce: str, key: Key) -> str:
-    """The value of `KRANZ_CLAIM` in a mission's environment; `key` is that of the first lock."""
-    return f"{nonce}:{key[0]}:{key[1]}"
 
 
 def read_mark(place: str, root: bytes) -> Mark | None:
