@@ -1,0 +1,125 @@
+"""The command group. Verbs are named here with their short help, so that neither start nor `--help` imports them all.
+
+Also the one place where faults become exit codes: an expected one is a sentence on stderr, an unexpected one leaves a
+report and 70.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import signal
+import sys
+from collections.abc import Sequence
+
+import click
+
+from kranzq import __version__
+from kranzq.cli.say import complain
+from kranzq.errors import EXIT_FAULT, EXIT_STORE, EXIT_USAGE, KranzqError
+
+VERBS: dict[str, tuple[str, str]] = {
+    "init": ("kranzq.cli.queueing:init", "Make the queue of this checkout."),
+    "enqueue": ("kranzq.cli.queueing:enqueue", "Approve a mission: queue it, durably."),
+    "cancel": ("kranzq.cli.queueing:cancel", "Take an approval back, or end a running mission."),
+    "source": ("kranzq.cli.queueing:source", "Show, return or cancel a producer's binding."),
+    "trust": ("kranzq.cli.queueing:trust", "Allow unsigned or moved entries here."),
+    "pause": ("kranzq.cli.queueing:pause", "Let no new mission begin."),
+    "resume": ("kranzq.cli.queueing:resume", "Let missions begin again."),
+    "list": ("kranzq.cli.looking:list_", "What waits, in order."),
+    "status": ("kranzq.cli.looking:status", "What runs, since when, and who does it."),
+    "why": ("kranzq.cli.looking:why", "Why a mission does not run, and what would clear it."),
+    "history": ("kranzq.cli.looking:history", "How runs ended."),
+    "logs": ("kranzq.cli.looking:logs", "A run's output."),
+    "wait": ("kranzq.cli.looking:wait", "Wait until a mission has ended."),
+    "check": ("kranzq.cli.checking:check", "Look for trouble without starting anything."),
+    "daemon": ("kranzq.cli.dispatching:daemon", "Dispatch missions of this checkout, in the foreground."),
+    "drain": ("kranzq.cli.dispatching:drain", "Run what is due, then leave; needs no daemon."),
+    "stop": ("kranzq.cli.dispatching:stop", "Stop the daemon of this checkout."),
+    "recover": ("kranzq.cli.dispatching:recover", "After a crash: put every claim where it belongs."),
+}
+INTERRUPTED, TERMINATED = 130, 143
+
+
+class Verbs(click.Group):
+    """A group whose verbs are imported when they are used."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The verbs, in the order of the table."""
+        del ctx
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import one verb."""
+        del ctx
+        if cmd_name not in VERBS:
+            return None
+        module, _, name = VERBS[cmd_name][0].partition(":")
+        command = getattr(importlib.import_module(module), name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The verbs with their short help, without importing one."""
+        del ctx
+        with formatter.section("Verbs"):
+            formatter.write_dl([(name, short) for name, (_, short) in VERBS.items()])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click does, with a suggestion for a mistyped verb."""
+        if args and args[0] not in VERBS and not args[0].startswith("-"):
+            import difflib
+
+            near = difflib.get_close_matches(args[0], VERBS, 1)
+            hint = f" Did you mean '{near[0]}'?" if near else ""
+            raise click.UsageError(f"There is no verb '{args[0]}'.{hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="kranzq")
+@click.option("-C", "directory", metavar="DIR", help="Work as if started in DIR.")
+@click.pass_context
+def cli(ctx: click.Context, directory: str | None) -> None:
+    """Dispatch missions in a checkout: nothing approved is lost, nothing runs twice, never two in one tree."""
+    ctx.obj = os.path.abspath(directory) if directory is not None else os.getcwd()
+
+
+def run(argv: Sequence[str]) -> int:
+    """Run one command line; the exit code."""
+    try:
+        return int(cli.main(list(argv), prog_name="kranzq", standalone_mode=False) or 0)
+    except click.exceptions.Exit as done:
+        return done.exit_code
+    except click.UsageError as fault:
+        fault.show()
+        return EXIT_USAGE
+    except click.ClickException as fault:
+        fault.show()
+        return fault.exit_code
+    except KranzqError as fault:
+        complain(str(fault))
+        return fault.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        complain("Interrupted.")
+        return INTERRUPTED
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # whoever read has enough; that is no fault
+        return 128 + signal.SIGPIPE
+    except OSError as fault:
+        complain(f"{fault.filename or 'The disk'}: {fault.strerror or fault}.\n  Look at it with: kranzq check")
+        return EXIT_STORE
+    except Exception as fault:  # noqa: BLE001 - the last resort: a person gets a sentence and a file, not a traceback
+        complain(f"A fault of kranzq itself: {fault!r}.\n  The report lies in {_report()}; please pass it on.")
+        return EXIT_FAULT
+
+
+def _report() -> str:
+    import tempfile
+    import traceback
+
+    with tempfile.NamedTemporaryFile("w", prefix="kranzq-fault-", suffix=".txt", delete=False) as file:
+        file.write(f"kranzq {__version__}, Python {sys.version}\n\n{traceback.format_exc()}")
+    return file.name

@@ -1,0 +1,64 @@
+"""What goes to the terminal: text with control characters shown escaped, JSON with stable keys, local times."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import os
+import sys
+
+import click
+
+_ESCAPED = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if code not in {9, 10}}
+_ESCAPED |= {code: f"\\u{code:04x}" for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F)}
+"""Control characters and those that turn the direction of text: a mission's name or output must not drive a terminal."""
+
+
+def say(text: str = "") -> None:
+    """One line or more for people, on stdout."""
+    click.echo(clean(text), color=_colour(sys.stdout))
+
+
+def complain(text: str) -> None:
+    """One line or more about a fault, on stderr."""
+    click.echo(f"kranzq: {clean(text)}", err=True, color=_colour(sys.stderr))
+
+
+def say_json(value: object) -> None:
+    """A value for programs, on stdout."""
+    click.echo(json.dumps(value, indent=2, ensure_ascii=True))
+
+
+def clean(text: str) -> str:
+    """The text with control characters shown instead of acting; half characters become visible, too."""
+    return text.translate(_ESCAPED).encode("utf-8", "backslashreplace").decode()
+
+
+def shade(text: str, **style: bool | str) -> str:
+    """Text with a colour, where colours are wanted; the text is cleaned first."""
+    return click.style(clean(text), **style) if _colour(sys.stdout) else clean(text)  # type: ignore[arg-type]
+
+
+def say_styled(text: str) -> None:
+    """A line that was made of cleaned and shaded parts."""
+    click.echo(text, color=_colour(sys.stdout))
+
+
+def local_time(seconds: float | None) -> str:
+    """A wall time in the local zone, for people."""
+    if seconds is None:
+        return "-"
+    return dt.datetime.fromtimestamp(seconds).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+def duration(seconds: float) -> str:
+    """A length of time for people, two units at most."""
+    whole = int(max(0.0, seconds))
+    parts = [(whole // 86400, "d"), (whole % 86400 // 3600, "h"), (whole % 3600 // 60, "min"), (whole % 60, "s")]
+    shown = [f"{count} {unit}" for count, unit in parts if count][:2]
+    return " ".join(shown) or "0 s"
+
+
+def _colour(stream: object) -> bool:
+    isatty = getattr(stream, "isatty", None)
+    return bool(isatty is not None and isatty() and not os.environ.get("NO_COLOR"))
