@@ -99,6 +99,7 @@ def look(
     wanted = {key for key in keys if key is not None}
     first = keys[0] if keys else None
     sought = {nonce for nonce in nonces if is_nonce(nonce)}
+    marks_count = bool(sought or spare_nonces or in_hand)
     table = {stat.pid: stat for stat in processes()}
     below = _Descent(table)
     kept = [pid for pid, ticks in (spare or {}).items() if pid in table and ticks in {None, table[pid].start_ticks}]
@@ -109,7 +110,7 @@ def look(
     for stat in table.values():
         place = place_to_look(stat)
         try:
-            found = None if stat.pid in never else read_mark(place, os.fsencode(root))
+            found = None if stat.pid in never or not marks_count else read_mark(place, os.fsencode(root))
             if wanted:
                 holders += [Holder(stat.pid, taker, stat.start_ticks, key) for key, taker in held_flocks(place, wanted)]
         except PermissionError:

@@ -250,6 +250,25 @@ def test_a_keeper_of_another_namespace_is_noticed(lock: str, start: Start) -> No
 
 @needs_unshare
 @pytest.mark.system
+def test_inside_a_container_a_gone_taker_is_no_dispatcher(lock: str, start: Start) -> None:
+    """In a private pid namespace, where a gone taker has the number 0, what it left is told from a dispatcher."""
+    code = (
+        "import fcntl, os, subprocess, sys; from kranzq.runs.holders import *; path = sys.argv[1]\n"
+        "print('ready', end=' ', flush=True); first = os.fork()\n"
+        "if not first:\n"
+        "    fd = os.open(path, os.O_RDONLY); fcntl.flock(fd, fcntl.LOCK_EX); os.set_inheritable(fd, True)\n"
+        "    subprocess.Popen(['sleep', '60'], close_fds=False, stdout=-3)\n"
+        "    print(int(judge_lock([path]).situation is Situation.DISPATCHER), end=' ', flush=True); os._exit(0)\n"
+        "os.waitpid(first, 0); judged = judge_lock([path])\n"
+        "print(int(judged.situation is Situation.LEFTOVERS), judged.holders[0].taker, flush=True)\n"
+    )
+    _, said = start(code, lock, before=("unshare", "--fork", "--pid", "--mount-proc", "--kill-child"))
+
+    assert said == [1, 1, 0]
+
+
+@needs_unshare
+@pytest.mark.system
 def test_holders_on_an_overlay_are_seen(tmp_path: Path) -> None:
     """Where the kernel's device of a lock is not the one that stat shows, as in containers, holders are still found."""
     code = (
