@@ -83,7 +83,10 @@ class Order:
 
 
 class Keeper:
-    """One keeper process, from its start to its reaping."""
+    """One keeper process, from its start to its reaping.
+
+    `told_to_go`: it may have read *go*, so it is no longer ours to dismiss. `eof`: it will say nothing more.
+    """
 
     def __init__(self, pid: int, pidfd: int, sock: socket.socket, identity: ProcessIdentity) -> None:
         self.pid = pid
@@ -126,8 +129,10 @@ class Keeper:
                 file.write(json.dumps(order.to_json()).encode())
             header = json.dumps({"go": 1, "fds": names}).encode()
             rights = array("i", [*locks, run, queue, cwd, output, log, memory])
+            self.told_to_go = True  # first: whatever interrupts us after the call, the mission may run
             self._sock.sendmsg([header], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)], socket.MSG_NOSIGNAL)
         except OSError as fault:
+            self.told_to_go = False
             raise KeeperLost(self.pid, f"it could not be told to start ({fault.strerror})") from fault
         finally:
             os.close(memory)
