@@ -1,3 +1,4 @@
+# Longer than 300 lines: one file, run by path, which may import nothing of ours once the package may be gone.
 """The keeper: the parent of one mission, which outlives every dispatcher and alone records how the mission ended.
 
 A program of its own, run by path (`python -I -S -E keeper.py SOCKET`): it imports nothing of kranzq and nothing at all

@@ -1,0 +1,71 @@
+"""What every test gets: a home of its own, no settings of the machine's user, and honest skips.
+
+A test that needs a right or a tool is marked `system`, with the tools as arguments. At home it is skipped with the
+reason; with `CI=true` it fails instead, so that no promise goes untested unseen.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+LEFT_OUT = ("KRANZQ_", "KRANZ_", "GIT_", "XDG_")
+OF_A_SERVICE = frozenset({"NOTIFY_SOCKET", "INVOCATION_ID", "LISTEN_FDS", "LISTEN_PID", "WATCHDOG_USEC"})
+IN_CI = os.environ.get("CI") == "true"
+GATES_FAILED = bool(os.environ.get("GATES_FAILED"))
+
+
+@pytest.fixture(autouse=True)
+def isolated(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home directory of the test's own; nothing of the user who runs the tests is seen or changed."""
+    home = tmp_path_factory.mktemp("home")
+    for name in os.environ:
+        if name.startswith(LEFT_OUT) or name in OF_A_SERVICE:
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(home / "config"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(home / "state"))
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(home))
+    return home
+
+
+@pytest.fixture
+def checkout(tmp_path: Path, isolated: Path) -> Path:
+    """The root of a git repository with one commit."""
+    root = tmp_path / "checkout"
+    root.mkdir()
+    who = ("-c", "user.name=A Person", "-c", "user.email=person@example.org", "-c", "commit.gpgSign=false")
+    for words in (("init", "--quiet", "--initial-branch=main"), ("commit", "--quiet", "--allow-empty", "-m", "begin")):
+        subprocess.run(["git", *who, *words], cwd=root, check=True, stdin=subprocess.DEVNULL)
+    return root
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip a test whose tools are missing."""
+    for mark in item.iter_markers("system"):
+        for tool in mark.args:
+            if shutil.which(tool) is None:
+                pytest.skip(f"needs {tool}")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """In continuous integration nothing that needs the system is skipped: it fails."""
+    report = yield
+    if IN_CI and report.skipped and not hasattr(report, "wasxfail"):
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+        if item.get_closest_marker("system") is not None or "needs " in reason:
+            report.outcome = "failed"
+            report.longrepr = f"{item.nodeid} may not be skipped here. {reason}"
+    return report
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Name a gate that failed just before the closing line, which would otherwise tell of the tests alone."""
+    if GATES_FAILED:
+        terminalreporter.write_line("A gate of scripts/check failed; see the top of this output.", red=True)
