@@ -5,6 +5,7 @@ Surfaces come through here; each function imports only what it needs, so that a 
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -15,7 +16,10 @@ from kranzq.model.checkout import Checkout
 if TYPE_CHECKING:
     from kranzq.backends.file.backend import FileQueue
     from kranzq.config import Config
+    from kranzq.daemon.drain import Drained
+    from kranzq.daemon.loop import Daemon
     from kranzq.dispatch.parts import Parts
+    from kranzq.dispatch.recover import Confirm, Report
     from kranzq.trust.approval import Approvals
     from kranzq.trust.key import Keyring
     from kranzq.trust.may_run import Gate
@@ -95,8 +99,8 @@ def load_config(environ: Mapping[str, str], flags: Mapping[str, object] | None =
     return Config.load(environ, flags=flags)
 
 
-def dispatcher_parts(checkout: Checkout, config: Config, environ: Mapping[str, str]) -> Parts:
-    """Everything a dispatcher of this checkout needs; makes it a subreaper."""
+def dispatcher_parts(checkout: Checkout, config: Config, environ: Mapping[str, str], *, warm: bool = False) -> Parts:
+    """Everything a dispatcher of this checkout needs; makes it a subreaper. `warm`: keep a keeper ready."""
     from kranzq.backends.file.backend import FileQueue  # noqa: PLC0415
     from kranzq.busy.foreign import Engines  # noqa: PLC0415
     from kranzq.busy.lock import BusyLock  # noqa: PLC0415
@@ -106,13 +110,14 @@ def dispatcher_parts(checkout: Checkout, config: Config, environ: Mapping[str, s
     from kranzq.runs.keepers import WarmKeepers  # noqa: PLC0415
     from kranzq.runs.leftovers import become_subreaper  # noqa: PLC0415
 
-    mission = config.mission
+    mission, keepers = config.mission, WarmKeepers()
     return Parts(
         checkout=checkout,
         open_queue=lambda: FileQueue.make(checkout),
         busy=BusyLock(checkout),
         engines=Engines(),
-        keepers=WarmKeepers(),
+        keepers=keepers,
+        after_start=keepers.warm if warm else lambda: None,
         runner=MissionRunner(mission.command, expand, environ, mission.environment, mission.min_free_disk),
         gate=gate(environ),
         settings=Settings(
@@ -123,6 +128,68 @@ def dispatcher_parts(checkout: Checkout, config: Config, environ: Mapping[str, s
         ),
         is_subreaper=become_subreaper(),
     )
+
+
+def daemon(checkout: Checkout, environ: Mapping[str, str], flags: Mapping[str, object]) -> Daemon:
+    """A daemon for this checkout, ready to run."""
+    from kranzq.daemon.loop import Daemon, Timing  # noqa: PLC0415
+    from kranzq.daemon.notify import ServiceManager  # noqa: PLC0415
+    from kranzq.daemon.stopping import Stopping, on_stop_here  # noqa: PLC0415
+    from kranzq.daemon.wake import Wake  # noqa: PLC0415
+    from kranzq.events import Warned, emit  # noqa: PLC0415
+
+    config = load_config(environ, flags)
+    parts = dispatcher_parts(checkout, config, environ, warm=True)
+    wake = Wake()
+    stopping = Stopping(wake, on_stop_here(config.daemon.on_stop, environ), lambda text: emit(Warned(text)))
+    timing = Timing(config.daemon.scan_seconds, config.daemon.poll_seconds)
+    return Daemon(parts, wake, stopping, ServiceManager(environ), timing, lambda: _known(checkout))
+
+
+def drain(checkout: Checkout, environ: Mapping[str, str], *, once: bool) -> Drained:
+    """Do turns until nothing due is left."""
+    from kranzq.daemon.drain import drain as drain_parts  # noqa: PLC0415
+    from kranzq.daemon.stopping import Stopping, on_stop_here  # noqa: PLC0415
+    from kranzq.daemon.wake import Wake  # noqa: PLC0415
+    from kranzq.events import Warned, emit  # noqa: PLC0415
+
+    config = load_config(environ)
+    wake = Wake()
+    stopping = Stopping(wake, on_stop_here(config.daemon.on_stop, environ), lambda text: emit(Warned(text)))
+    done = drain_parts(dispatcher_parts(checkout, config, environ), wake, stopping, once=once)
+    return dataclasses.replace(done, stopped=stopping.signal)
+
+
+def stop_daemon(checkout: Checkout, *, now: bool, wait: bool) -> str | None:
+    """Leave the wish to stop; a sentence for people, None when no daemon is there."""
+    from kranzq.daemon.request import request_stop  # noqa: PLC0415
+
+    return request_stop(checkout, now=now, wait=wait)
+
+
+def recover(
+    checkout: Checkout,
+    environ: Mapping[str, str],
+    *,
+    dry_run: bool = False,
+    kill: bool = True,
+    confirm: Confirm | None = None,
+) -> Report:
+    """Put every claim of a gone holder where it belongs."""
+    from kranzq.dispatch.after_crash import recover_now  # noqa: PLC0415
+
+    parts = dispatcher_parts(checkout, load_config(environ), environ)
+    return recover_now(parts, dry_run=dry_run, kill=kill, confirm=confirm)
+
+
+def _known(checkout: Checkout) -> set[str]:
+    from kranzq.backends.file.folders import NoQueue  # noqa: PLC0415
+
+    try:
+        with open_queue(checkout) as queue:
+            return {str(place.mission) for place in queue.places()}
+    except NoQueue:
+        return set()
 
 
 def _upwards(path: str) -> list[str]:

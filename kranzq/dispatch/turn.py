@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kranzq.dispatch import launch
 from kranzq.dispatch.choose import Chosen, choose
-from kranzq.dispatch.evidence import Backstop
+from kranzq.dispatch.evidence import MISSION, Backstop
 from kranzq.dispatch.hold import Holding, take_hold
 from kranzq.dispatch.launch import Try
 from kranzq.dispatch.parts import Empty, IsBusy, Left, Memory, OpenQueue, Parts, Paused, Ran, Result
@@ -12,7 +12,7 @@ from kranzq.dispatch.recover import Recovery, Report
 from kranzq.dispatch.settle import settle
 from kranzq.dispatch.watch_over import Interrupts, Watched, watch_over
 from kranzq.model.outcome import Ending, Outcome, Retire
-from kranzq.runs.folders import Runs
+from kranzq.runs.folders import RETURN, Runs
 from kranzq.runs.record import ExitRecord
 
 
@@ -27,6 +27,33 @@ def turn(parts: Parts, memory: Memory, backstop: Backstop, interrupts: Interrupt
             return taken
         holding, report = taken
         return _with_hold(parts, queue, memory, holding, report, interrupts)
+
+
+def recover_only(parts: Parts, memory: Memory, backstop: Backstop) -> IsBusy | Report:
+    """Steps 1 and 2 and nothing more: settle what has ended, start nothing."""
+    with parts.open_queue() as queue:
+        taken = take_hold(parts, queue, memory, backstop)
+        if isinstance(taken, IsBusy):
+            return taken
+        holding, report = taken
+        holding.let_go(unlock=False)
+        return report
+
+
+def ask_to_return(parts: Parts, who: str) -> list[str]:
+    """Leave the wish to end for every keeper that lives: its mission ends and the entry goes back. The missions."""
+    asked = []
+    with parts.open_queue() as queue:
+        runs = Runs(parts.checkout, queue.kranz_fd)
+        for claimed in queue.claims():
+            record = runs.of_claim(claimed.place.mission, claimed.place.name)
+            folder = runs.open(record.mission, record.run) if record is not None and record.kind == MISSION else None
+            if folder is not None:
+                with folder:
+                    if folder.wished(RETURN) is None:
+                        folder.wish(RETURN, who, "the dispatcher was told to stop now")
+                asked.append(str(claimed.place.mission))
+    return asked
 
 
 def _with_hold(

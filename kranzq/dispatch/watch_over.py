@@ -21,7 +21,7 @@ from kranzq.events import Started, Warned, emit
 from kranzq.runs.folders import RETURN
 from kranzq.runs.record import ExitRecord, parse_exit
 
-_LOOK_MS = 60_000
+_LOOK_MS = 60_000.0
 _TOLD_TERM_S = 1.0
 
 
@@ -41,6 +41,15 @@ class Interrupts(Protocol):
 
     def wish(self) -> Wish | None:
         """What to do with the running mission; None: go on watching."""
+        ...
+
+    @property
+    def tick_s(self) -> float | None:
+        """How often `tick` wants to be called, in seconds; None: it need not be."""
+        ...
+
+    def tick(self) -> None:
+        """The watch goes on."""
         ...
 
 
@@ -88,6 +97,7 @@ class _Watch:
         listening = True
         while not self._one.keeper.ended():
             ready = {fd for fd, _ in poll.poll(self._pause_ms())}
+            self._interrupts.tick()
             self._hear()
             if listening and self._one.keeper.eof:
                 poll.unregister(self._one.keeper.fileno())
@@ -98,7 +108,9 @@ class _Watch:
         return False
 
     def _pause_ms(self) -> float:
-        return _LOOK_MS if self._leaving_at is None else max(10.0, (self._leaving_at - time.monotonic()) * 1000)
+        if self._leaving_at is not None:
+            return max(10.0, (self._leaving_at - time.monotonic()) * 1000)
+        return _LOOK_MS if self._interrupts.tick_s is None else min(_LOOK_MS, self._interrupts.tick_s * 1000)
 
     def _may_leave(self) -> bool:
         match self._interrupts.wish():

@@ -1,0 +1,151 @@
+"""The verbs that dispatch: daemon, drain, stop, recover."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from kranzq import wiring
+from kranzq.cli.say import complain, say, say_json
+from kranzq.errors import EXIT_BUSY, EXIT_FAILED, EXIT_LATER, EXIT_NOT_FOUND
+
+if TYPE_CHECKING:
+    from kranzq.dispatch.recover import Confirm, Report
+
+_JSON = click.option("--json", "as_json", is_flag=True, help="For programs; keys are stable.")
+
+
+@click.command()
+@click.option("--on-stop", type=click.Choice(["wait", "leave", "end"]), help="What stopping does to a running mission.")
+@click.pass_obj
+def daemon(directory: str, on_stop: str | None) -> None:
+    """Dispatch missions of this checkout, in the foreground, until stopped.
+
+    The first TERM, INT or HUP lets no new mission begin; the second ends the running one and puts it back.
+    """
+    checkout = wiring.find_checkout(directory, os.environ)
+    wiring.refuse_inside_mission(checkout, "daemon", os.environ)
+    os.chdir("/")
+    from kranzq.cli.log import log_to
+
+    log_to(sys.stdout)
+    one = wiring.daemon(checkout, os.environ, {"daemon.on_stop": on_stop})
+    say(f"kranzq serves {checkout.root} as process {os.getpid()}; stop it with Ctrl-C or: kranzq stop")
+    one.run()
+
+
+@click.command()
+@click.option("--once", is_flag=True, help="One mission at most; exit 4 when the checkout is busy.")
+@click.pass_obj
+def drain(directory: str, *, once: bool) -> None:
+    """Run what is due, one mission after the other, then leave. Needs no daemon."""
+    checkout = wiring.find_checkout(directory, os.environ)
+    wiring.refuse_inside_mission(checkout, "drain", os.environ)
+    os.chdir("/")
+    from kranzq.cli.log import log_to
+
+    log_to(sys.stderr)
+    done = wiring.drain(checkout, os.environ, once=once)
+    for mission, why in done.passed_over.items():
+        complain(f"{mission} was passed over: {why}")
+    if done.busy is not None:
+        complain(f"The checkout is busy: {done.busy}.\n  See: kranzq status")
+        sys.exit(EXIT_BUSY)
+    if done.paused is not None:
+        complain(f"Paused: {done.paused}.\n  Go on with: kranzq resume")
+        sys.exit(EXIT_LATER)
+    if done.stopped is not None:
+        sys.exit(128 + done.stopped)
+    if not done.all_succeeded:
+        sys.exit(EXIT_FAILED)
+    if done.later:
+        complain("Something is to be tried again later; see: kranzq list")
+        sys.exit(EXIT_LATER)
+
+
+@click.command()
+@click.option("--now", is_flag=True, help="End the running mission; its entry goes back to its place.")
+@click.option("--wait/--no-wait", default=True, show_default=True, help="Wait until the daemon has gone.")
+@click.pass_obj
+def stop(directory: str, *, now: bool, wait: bool) -> None:
+    """Stop the daemon of this checkout, from anywhere in it."""
+    checkout = wiring.find_checkout(directory, os.environ)
+    stopped = wiring.stop_daemon(checkout, now=now, wait=wait)
+    if stopped is None:
+        complain("No daemon serves this checkout.")
+        sys.exit(EXIT_NOT_FOUND)
+    say(stopped)
+
+
+@click.command()
+@click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+@click.option("--no-kill", is_flag=True, help="Name leftovers, end none.")
+@click.option("--yes", is_flag=True, help="End leftovers without asking.")
+@_JSON
+@click.pass_obj
+def recover(directory: str, *, dry_run: bool, no_kill: bool, yes: bool, as_json: bool) -> None:
+    """After a crash: put every claim where it belongs, with the proof beside it."""
+    checkout = wiring.find_checkout(directory, os.environ)
+    wiring.refuse_inside_mission(checkout, "recover", os.environ)
+    asks = not (yes or as_json or dry_run or no_kill) and sys.stdin.isatty()
+    confirm: Confirm | None = _ask if asks else None
+    report = wiring.recover(checkout, os.environ, dry_run=dry_run, kill=not no_kill, confirm=confirm)
+    if as_json:
+        say_json(report_json(report))
+    else:
+        _show(report, dry_run=dry_run)
+    if not report.explained:
+        sys.exit(EXIT_BUSY)
+
+
+def report_json(report: Report) -> dict[str, object]:
+    """A report with the keys that the reference page lists."""
+    return {
+        "claims": [
+            {
+                "claim": one.claim,
+                "mission": one.mission,
+                "run": one.run,
+                "verdict": one.verdict.value,
+                "evidence": one.evidence,
+                "action": one.action,
+                "leftovers": [left.pid for left in one.leftovers],
+            }
+            for one in report.findings
+        ],
+        "busy": report.lock,
+        "leftovers": [{"pid": one.pid, "command": one.command, "net": one.net} for one in report.leftovers],
+        "ended": [{"pid": one.pid, "command": one.command, "net": one.net} for one in report.ended],
+        "cannotLook": list(report.cannot_look),
+        "explained": report.explained,
+    }
+
+
+def _ask(subject: str, leftovers: tuple[object, ...]) -> bool:
+    say(f"Left running by {subject}:")
+    for one in leftovers:
+        say(f"  pid {getattr(one, 'pid', '?')}  {getattr(one, 'command', '')}")
+    return click.confirm("End them?", default=False)
+
+
+def _show(report: Report, *, dry_run: bool) -> None:
+    if not report.findings:
+        say("No claims.")
+    for one in report.findings:
+        run = f", run {one.run}" if one.run is not None else ""
+        say(f"{one.mission}{run}: {one.verdict.value} ({one.evidence})")
+        say(f"  claim   {one.claim}\n  action  {one.action}")
+        for left in one.leftovers:
+            say(f"  left    pid {left.pid}  {left.command}")
+        if one.by_bare_pid:
+            say("  note    alive only by its number; if that process is no dispatcher, end it and recover again")
+    for ended in report.ended:
+        say(f"ended     pid {ended.pid}  {ended.command}  (proven gone)")
+    for left in report.leftovers:
+        say(f"leftover  pid {left.pid}  {left.command}  ({'would be ended' if dry_run else 'still there'})")
+    say(f"busy lock {report.lock or 'free'}")
+    if not report.explained:
+        say("Something is left; see the lines above.")

@@ -1,0 +1,23 @@
+"""The running log of daemon and drain: one line an event, time first. Unasked-for repeats are not made."""
+
+from __future__ import annotations
+
+import time
+from typing import TextIO
+
+from kranzq.cli.say import clean
+from kranzq.daemon.tell import sentence
+from kranzq.events import Event, subscribe
+
+
+def log_to(stream: TextIO) -> None:
+    """Print each event from now on; a reader that went away does not stop a dispatcher."""
+
+    def tell(event: Event) -> None:
+        try:
+            stream.write(f"{time.strftime('%H:%M:%S')} {clean(sentence(event))}\n")
+            stream.flush()
+        except OSError:
+            unsubscribe()
+
+    unsubscribe = subscribe(tell)

@@ -1,0 +1,30 @@
+"""A thread that blocks on the busy lock and wakes the loop when it is free; waiting uses up nothing."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from kranzq.daemon.wake import Wake
+
+
+class LockWaiter:
+    """Waits at most once at a time. The thread is a daemon thread: blocked in the kernel it must not delay an exit."""
+
+    def __init__(self, wait_until_free: Callable[[], None], wake: Wake) -> None:
+        self._wait_until_free = wait_until_free
+        self._wake = wake
+        self._thread: threading.Thread | None = None
+
+    def begin(self) -> None:
+        """Wait in the background, unless that is being done."""
+        if self._thread is None or not self._thread.is_alive():
+            self._thread = threading.Thread(target=self._wait, name="busy-lock", daemon=True)
+            self._thread.start()
+
+    def _wait(self) -> None:
+        try:
+            self._wait_until_free()
+        except OSError:
+            return  # the timer looks again
+        self._wake.set()

@@ -1,0 +1,272 @@
+"""The daemon of one checkout: watch, then turn after turn, until it is told to stop.
+
+Events and locks only wake it; each turn scans the names anew. What it remembers makes it quick and talkative, never
+correct: killed at any point it leaves nothing that the next dispatcher would not find.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from kranzq.busy import record as busy_record
+from kranzq.daemon.lock_waiter import LockWaiter
+from kranzq.daemon.notify import ServiceManager
+from kranzq.daemon.single import Single
+from kranzq.daemon.stopping import Stopping, forget_stop, read_stop
+from kranzq.daemon.wake import Wake
+from kranzq.daemon.watch import Watcher
+from kranzq.dispatch.evidence import Backstop
+from kranzq.dispatch.parts import Empty, IsBusy, Left, Memory, Parts, Paused, Ran, Result
+from kranzq.dispatch.settle import is_environment_fault
+from kranzq.dispatch.turn import ask_to_return, recover_only, turn
+from kranzq.errors import KranzqError, StoreUnavailable
+from kranzq.events import Adopted, Vanished, WaitsBusy, Warned, WatchLost, emit
+from kranzq.liveness import me
+from kranzq.model.clock import rfc3339
+from kranzq.model.policy import backoff_s
+
+AGAIN_S = (0.05, 0.25, 0.5, 1.0, 2.0, 5.0)
+"""Pauses while something without a kernel lock has the checkout."""
+
+
+@dataclass(slots=True)
+class Timing:
+    """How often the daemon looks without being woken, in seconds."""
+
+    scan_s: float = 10.0
+    poll_s: float = 1.0
+
+
+@dataclass
+class Daemon:
+    """One daemon. `run` returns when it was stopped."""
+
+    parts: Parts
+    wake: Wake
+    stopping: Stopping
+    manager: ServiceManager
+    timing: Timing = field(default_factory=Timing)
+    known: Callable[[], set[str]] = set
+
+    def __post_init__(self) -> None:
+        """Make what lasts as long as the daemon."""
+        self._single = Single(self.parts.checkout)
+        self._watcher = Watcher(self.parts.checkout.queue, self.wake)
+        self._waiter = LockWaiter(self.parts.busy.wait_until_free, self.wake)
+        self._memory = Memory()
+        self._backstop = Backstop(self.parts.clock, remembers=True)
+        self._since = rfc3339(self.parts.clock.now())
+        self._root = _key(self.parts.checkout.root)
+        self._busy_looks = 0
+        self._not_before = 0.0
+        self._names: set[str] = set()
+
+    def run(self) -> None:
+        """Serve the checkout until stopped. Raises DaemonRuns when another daemon does."""
+        with self.parts.open_queue():
+            pass  # makes what is missing, and refuses what is unsafe
+        self._single.take()
+        ours = me()
+        if read_stop(self.parts.checkout.queue, ours) is None:
+            forget_stop(self.parts.checkout.queue)
+        self.stopping.watch_file(self.parts.checkout.queue, ours)
+        self.stopping.listen()
+        self.stopping.tick_s, self.stopping.on_tick = self.manager.ping_every_s, self._ping
+        try:
+            self._watch()
+            self.parts.keepers.warm()
+            self.manager.say("READY=1", f"STATUS=watching {self.parts.checkout.root}")
+            self._serve()
+        finally:
+            self.manager.say("STOPPING=1")
+            self._watcher.stop()
+            self.parts.keepers.close()
+            if not self.stopping.wanted or read_stop(self.parts.checkout.queue, ours) is not None:
+                forget_stop(self.parts.checkout.queue)
+            self._single.let_go()
+
+    def _serve(self) -> None:
+        while not self.stopping.wanted:
+            self.wake.clear()
+            self._look_after_watch()
+            pause = self._turn()
+            if pause is None:
+                return
+            self._show()
+            self._wait(pause)
+        self._show()
+        self._finish()
+
+    def _turn(self) -> float | None:
+        """One turn; how long to wait before the next, None to leave at once."""
+        if not self._is_there():
+            return self.timing.poll_s
+        if (left := self._not_before - time.monotonic()) > 0:
+            return left
+        try:
+            result = turn(self.parts, self._memory, self._backstop, self.stopping)
+        except StoreUnavailable as fault:
+            return self._again(fault.sentence)
+        except KranzqError as fault:
+            return self._again(fault.sentence)
+        except OSError as fault:
+            return self._again(f"{fault.filename or self.parts.checkout.queue}: {fault.strerror or fault}")
+        self._names = self.known()
+        return self._after(result)
+
+    def _after(self, result: Result) -> float | None:
+        if not isinstance(result, IsBusy):
+            self._busy_looks = 0
+        match result:
+            case Ran(ending=ending):
+                self._reap_strays()
+                self.parts.keepers.warm()
+                if not is_environment_fault(ending):
+                    self._memory.environment_faults = 0
+                    return 0.0
+                pause = backoff_s(self._memory.environment_faults, self.parts.jitter())
+                self._memory.environment_faults += 1
+                self._not_before = time.monotonic() + pause
+                emit(Warned(f"nothing is started for {pause:.0f} s: {ending.reason}"))
+                return pause
+            case Left():
+                return None
+            case Empty(due=due):
+                soon = self.timing.scan_s if due is None else due - self.parts.clock.now()
+                return min(self.timing.scan_s, max(0.05, soon))
+            case Paused(reason):
+                if self._memory.is_new("paused", reason):
+                    emit(Warned(f"paused: {reason}"))
+                return self.timing.scan_s
+            case IsBusy():
+                return self._busy(result)
+
+    def _busy(self, result: IsBusy) -> float:
+        if result.recovered:
+            # somebody let go while we looked; a small pause, so that two lookers do not meet again
+            return 0.01 + 0.05 * self.parts.jitter()
+        if self._memory.is_new("busy", result.holder):
+            if result.keeper is not None:
+                self._adopt(result.keeper)
+            else:
+                emit(WaitsBusy(result.holder))
+        self._waiter.begin()
+        self._busy_looks += 1
+        if result.keeper is not None:
+            return self.timing.scan_s  # its end frees the lock, and that wakes us
+        return min(self.timing.scan_s, AGAIN_S[min(self._busy_looks, len(AGAIN_S)) - 1])
+
+    def _adopt(self, keeper: int) -> None:
+        with self.parts.open_queue() as queue:
+            found = busy_record.read(queue.fd)
+        mission = found.mission if found is not None else None
+        emit(Adopted(mission or "?", (found.run if found is not None else None) or 0, keeper))
+
+    def _finish(self) -> None:
+        """Told to stop with no turn under way: what an earlier dispatcher started gets the same treatment."""
+        asked = False
+        while True:
+            self.wake.clear()
+            try:
+                result = recover_only(self.parts, self._memory, self._backstop)
+            except (KranzqError, OSError) as fault:
+                emit(Warned(f"stopped without settling: {fault}"))
+                return
+            if not isinstance(result, IsBusy):
+                return
+            if result.recovered:
+                self._wait(0.05)
+                continue
+            if result.keeper is None or self.stopping.on_stop == "leave":
+                return
+            if self.stopping.on_stop == "end" and not asked:
+                asked = True
+                ask_to_return(self.parts, f"process {os.getpid()}")
+            self.stopping.wish()
+            self._waiter.begin()
+            self._wait(self.timing.scan_s)
+
+    def _again(self, sentence: str) -> float:
+        """A turn that failed as a whole: said once, looked at again soon; nothing is lost by it."""
+        if self._memory.is_new("fault", sentence):
+            emit(Warned(sentence))
+        self._busy_looks += 1
+        return AGAIN_S[min(self._busy_looks, len(AGAIN_S)) - 1]
+
+    def _watch(self) -> None:
+        self._watcher.start()
+        if self._watcher.why_polling is not None and self._memory.is_new("watch", self._watcher.why_polling):
+            emit(WatchLost(f"{self._watcher.why_polling}; looking every {self.timing.poll_s:g} s instead"))
+
+    def _look_after_watch(self) -> None:
+        """A queue that was removed or replaced is taken anew, and what was known to be in it is named."""
+        if self._single.is_current() and self._watcher.is_sound():
+            return
+        if not self._is_there():
+            return
+        replaced = not self._single.is_current()
+        if replaced:
+            with self.parts.open_queue():
+                pass
+            self._single.take()
+            gone = tuple(sorted(self._names - self.known()))
+            emit(Vanished(gone, f"{self.parts.checkout.queue} was removed or replaced"))
+        elif not self._watcher.is_sound():
+            emit(WatchLost(f"the watch on {self.parts.checkout.queue} had ended and was begun anew"))
+        self._watch()
+
+    def _is_there(self) -> bool:
+        """Whether the checkout is still the directory that we began with."""
+        if _key(self.parts.checkout.root) == self._root:
+            return True
+        if self._memory.is_new("root", "gone"):
+            emit(
+                Warned(
+                    f"{self.parts.checkout.root} is gone or another directory now; nothing is started until it is back"
+                )
+            )
+        return False
+
+    def _wait(self, seconds: float) -> None:
+        if self._watcher.watching == "polling":
+            seconds = min(seconds, self.timing.poll_s)
+        until = time.monotonic() + seconds
+        step = self.manager.ping_every_s
+        while (left := until - time.monotonic()) > 0:
+            if self.wake.wait(left if step is None else min(left, step)):
+                return
+            self._ping()
+
+    def _ping(self) -> None:
+        if self.manager.ping_every_s is not None:
+            self.manager.say("WATCHDOG=1")
+
+    def _show(self) -> None:
+        self._single.write(
+            since=self._since,
+            watching=self._watcher.watching,
+            lastScan=rfc3339(self.parts.clock.now()),
+            stopping=self.stopping.wanted,
+            onStop=self.stopping.on_stop,
+        )
+
+    def _reap_strays(self) -> None:
+        """Bury orphans that came to us dead (as a subreaper, or as process 1); a keeper's end is never taken here."""
+        ours = self.parts.keepers.started()
+        with contextlib.suppress(ChildProcessError):
+            while (found := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)) is not None:
+                if found.si_pid in ours:
+                    return
+                os.waitid(os.P_PID, found.si_pid, os.WEXITED)
+
+
+def _key(path: str) -> tuple[int, int] | None:
+    try:
+        seen = os.stat(path)
+    except OSError:
+        return None
+    return seen.st_dev, seen.st_ino

@@ -1,0 +1,91 @@
+"""One daemon a checkout: a kernel lock on `.daemon.flock`, and `.daemon.json` saying who has it.
+
+The lock is the truth. The record is for people, and counts only while the lock is held.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from dataclasses import dataclass, field
+
+import filelock
+
+from kranzq import __version__
+from kranzq.disk import atomic
+from kranzq.disk.read import Unreadable, open_folder, read_regular
+from kranzq.errors import DaemonRuns, LocksUnsupported
+from kranzq.liveness import me
+from kranzq.model.checkout import Checkout
+
+FLOCK, RECORD = ".daemon.flock", ".daemon.json"
+
+
+@dataclass(slots=True)
+class Single:
+    """The single-instance lock of one queue directory, held as long as this process lives."""
+
+    checkout: Checkout
+    fd: int = -1
+    key: tuple[int, int] | None = None
+    _shown: dict[str, object] = field(default_factory=dict)
+
+    def take(self) -> None:
+        """Take the lock in the directory that has the path now. Raises DaemonRuns naming the other."""
+        self.let_go()
+        queue = open_folder(self.checkout.queue)
+        try:
+            seen = os.fstat(queue)
+            # not inherited by the keeper: it would keep a later daemon out
+            fd = os.open(FLOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=queue)
+            try:
+                taken = filelock.lock_descriptor(fd, blocking=False)
+            except OSError as fault:
+                os.close(fd)
+                raise LocksUnsupported(f"{self.checkout.queue}/{FLOCK}", fault.strerror or str(fault)) from fault
+            if not taken:
+                os.close(fd)
+                raise DaemonRuns(self.checkout.root, _who(queue))
+            self.fd, self.key = fd, (seen.st_dev, seen.st_ino)
+        finally:
+            os.close(queue)
+
+    def is_current(self) -> bool:
+        """Whether the locked file is still the one under its path: who lost it must not go on as the only one."""
+        with contextlib.suppress(OSError):
+            named, held = os.stat(f"{self.checkout.queue}/{FLOCK}", follow_symlinks=False), os.fstat(self.fd)
+            return (named.st_dev, named.st_ino) == (held.st_dev, held.st_ino)
+        return False
+
+    def write(self, **shown: object) -> None:
+        """Say who we are; only when something changed. A record that cannot be written is no reason to stop."""
+        value = {"process": me().to_json(), "version": __version__, **shown}
+        if value == self._shown:
+            return
+        with contextlib.suppress(OSError):
+            queue = open_folder(self.checkout.queue)
+            try:
+                atomic.replace(queue, RECORD, json.dumps(value).encode(), mode=0o644, sync=False)
+            finally:
+                os.close(queue)
+            self._shown = value
+
+    def let_go(self) -> None:
+        """Remove the record and free the lock."""
+        if self.fd < 0:
+            return
+        if self.is_current():
+            with contextlib.suppress(OSError):
+                os.unlink(f"{self.checkout.queue}/{RECORD}")
+        os.close(self.fd)
+        self.fd, self._shown = -1, {}
+
+
+def _who(queue: int) -> str:
+    try:
+        found = read_regular(RECORD, dir_fd=queue)
+        value = json.loads(found.data) if found is not None else {}
+        return f"pid {value['process']['pid']}, since {value['since']}"
+    except (Unreadable, ValueError, KeyError, TypeError):
+        return "it has not said who it is yet"

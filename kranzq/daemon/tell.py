@@ -1,0 +1,75 @@
+"""Events as lines for people: what the daemon and `drain` print. A listener like any other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kranzq import events as e
+
+
+def sentence(event: e.Event) -> str:
+    """One event as one line without a time."""
+    tell = _SENTENCES.get(type(event))
+    return tell(event) if tell is not None else str(event.to_json())
+
+
+def _enqueued(one: e.Enqueued) -> str:
+    return f"{one.mission} queued with priority {one.priority}, number {one.seq}"
+
+
+def _claimed(one: e.Claimed) -> str:
+    return f"{one.mission} claimed for run {one.run}"
+
+
+def _started(one: e.Started) -> str:
+    return f"{one.mission} runs (run {one.run}, pid {one.pid})"
+
+
+def _ended(one: e.Ended) -> str:
+    reason = f": {one.reason}" if one.reason else ""
+    return f"{one.mission} {one.outcome}{reason} (run {one.run}; {_FATES.get(one.fate, one.fate)})"
+
+
+def _adopted(one: e.Adopted) -> str:
+    return f"{one.mission} runs already (run {one.run}, keeper {one.keeper}); waiting for its end"
+
+
+def _put_back(one: e.PutBack) -> str:
+    return f"{one.mission} put back in its place: {one.evidence}"
+
+
+def _leftovers(one: e.LeftoversEnded) -> str:
+    of = f" of {one.mission}" if one.mission else ""
+    return f"leftovers{of} ended and proven gone: pid {', '.join(map(str, one.pids))}"
+
+
+def _vanished(one: e.Vanished) -> str:
+    names = ", ".join(one.missions) or "nothing that was known"
+    return f"{one.why}; gone with it: {names}"
+
+
+_FATES = {
+    "retire": "done with",
+    "return": "back in its place",
+    "wait": "waits for its next try",
+    "rotate": "waits, then goes behind its priority",
+    "park": "parked for a person",
+}
+_SENTENCES: dict[type[e.Event], Callable[[Any], str]] = {
+    e.Enqueued: _enqueued,
+    e.Claimed: _claimed,
+    e.Started: _started,
+    e.Ended: _ended,
+    e.Adopted: _adopted,
+    e.PutBack: _put_back,
+    e.LeftoversEnded: _leftovers,
+    e.Quarantined: lambda one: f"{one.file} set aside: {one.why}",
+    e.Parked: lambda one: f"{one.mission} parked: {one.why}",
+    e.PassedOver: lambda one: f"{one.mission} passed over: {one.why}",
+    e.Cancelled: lambda one: f"{one.mission} cancelled: {one.how}",
+    e.WaitsBusy: lambda one: f"busy: {one.holder}",
+    e.WatchLost: lambda one: f"warning: {one.why}",
+    e.Vanished: _vanished,
+    e.Warned: lambda one: f"warning: {one.text}",
+}

@@ -1,0 +1,96 @@
+"""Watching the queue's directory: a hint that saves waiting, never the truth. The scan is the truth.
+
+Watchdog tells nothing when its thread dies, when the kernel's queue overflows or when the directory is replaced, so
+`is_sound` is asked at each tick, and the timer of the loop bounds every delay.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+
+from watchdog.events import (
+    DirDeletedEvent,
+    DirMovedEvent,
+    FileClosedEvent,
+    FileCreatedEvent,
+    FileMovedEvent,
+    FileSystemEvent,
+    FileSystemEventHandler,
+)
+from watchdog.observers import Observer
+from watchdog.observers.api import BaseObserver
+from watchdog.observers.inotify_move_event_grouper import InotifyMoveEventGrouper
+
+from kranzq.daemon.wake import Wake
+
+HEARD = frozenset({".stop", ".paused"})
+"""Names with a leading dot that are for us; all others are dropped before anything else."""
+
+
+class Watcher:
+    """Wakes the loop when a name in one directory changes."""
+
+    def __init__(self, path: str, wake: Wake) -> None:
+        self._path = path
+        self._wake = wake
+        self._observer: BaseObserver | None = None
+        self._key: tuple[int, int] | None = None
+        self.why_polling: str | None = None
+
+    @property
+    def watching(self) -> str:
+        """`events` or `polling`."""
+        return "events" if self._observer is not None else "polling"
+
+    def start(self) -> None:
+        """Begin to watch, or say in `why_polling` why only the timer will tell."""
+        self.stop()
+        # an unpaired rename out of the directory would hold back every event behind it for half a second
+        InotifyMoveEventGrouper.delay = 0.0
+        try:
+            seen = os.stat(self._path)
+            observer = Observer()
+            observer.schedule(
+                _Handler(self._wake),
+                self._path,
+                event_filter=[FileCreatedEvent, FileMovedEvent, FileClosedEvent, DirDeletedEvent, DirMovedEvent],
+            )
+            observer.start()
+        except OSError as fault:
+            self.why_polling = f"{self._path} cannot be watched: {fault.strerror or fault}"
+            return
+        self._observer, self._key, self.why_polling = observer, (seen.st_dev, seen.st_ino), None
+
+    def is_sound(self) -> bool:
+        """Whether the watch is alive and still on the directory that has the path now."""
+        if self._observer is None:
+            return self.why_polling is not None
+        try:
+            seen = os.stat(self._path)
+        except OSError:
+            return False
+        alive = self._observer.is_alive() and all(emitter.is_alive() for emitter in self._observer.emitters)
+        return alive and (seen.st_dev, seen.st_ino) == self._key
+
+    def stop(self) -> None:
+        """End the watch."""
+        observer, self._observer = self._observer, None
+        if observer is not None:
+            with contextlib.suppress(Exception):  # a watch that died already has nothing to end
+                observer.stop()
+                observer.join(1.0)
+
+
+class _Handler(FileSystemEventHandler):
+    """Only sets the wake-up: an exception here would end the watch without a word."""
+
+    def __init__(self, wake: Wake) -> None:
+        self._wake = wake
+
+    def dispatch(self, event: FileSystemEvent) -> None:
+        """Look at the name and nothing else."""
+        paths = (os.fsdecode(event.src_path), os.fsdecode(event.dest_path))
+        names = [os.path.basename(path) for path in paths if path]
+        if event.is_directory or any(not name.startswith(".") or name in HEARD for name in names):
+            self._wake.set()
