@@ -16,7 +16,7 @@ import click
 
 from kranzq import __version__
 from kranzq.cli.say import complain
-from kranzq.errors import EXIT_FAULT, EXIT_STORE, EXIT_USAGE, KranzqError
+from kranzq.errors import EXIT_FAULT, EXIT_STORE, KranzqError
 
 VERBS: dict[str, tuple[str, str]] = {
     "init": ("kranzq.cli.queueing:init", "Make the queue of this checkout."),
@@ -93,10 +93,7 @@ def run(argv: Sequence[str]) -> int:
         return int(cli.main(list(argv), prog_name="kranzq", standalone_mode=False) or 0)
     except click.exceptions.Exit as done:
         return done.exit_code
-    except click.UsageError as fault:
-        fault.show()
-        return EXIT_USAGE
-    except click.ClickException as fault:
+    except click.ClickException as fault:  # a usage error among them has 2
         fault.show()
         return fault.exit_code
     except KranzqError as fault:

@@ -11,7 +11,7 @@ import click
 
 _ESCAPED = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if code not in {9, 10}}
 _ESCAPED |= {code: f"\\u{code:04x}" for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F)}
-"""Control characters and those that turn the direction of text: a mission's name or output must not drive a terminal."""
+"""Control characters and those that turn text around: what a mission prints must not drive a terminal."""
 
 
 def say(text: str = "") -> None:
