@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from kranzq.errors import InsideMission, NoCheckout
+from kranzq.errors import InsideMission, KranzqError, NoCheckout
 from kranzq.model.checkout import Checkout
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from kranzq.config import Config
     from kranzq.daemon.drain import Drained
     from kranzq.daemon.loop import Daemon
+    from kranzq.dispatch.approve import Approver
     from kranzq.dispatch.parts import Parts
     from kranzq.dispatch.recover import Confirm, Report
     from kranzq.trust.approval import Approvals
@@ -190,6 +191,34 @@ def _known(checkout: Checkout) -> set[str]:
             return {str(place.mission) for place in queue.places()}
     except NoQueue:
         return set()
+
+
+def has_command(environ: Mapping[str, str]) -> bool:
+    """Whether a command is configured for missions that have none; a broken configuration is not said here."""
+    try:
+        return bool(load_config(environ).mission.command)
+    except KranzqError:
+        return True
+
+
+def approver(checkout: Checkout, queue: FileQueue, environ: Mapping[str, str]) -> Approver:
+    """Who approves missions of this checkout: this user, with the user's key."""
+    from kranzq.dispatch.approve import Approver  # noqa: PLC0415
+
+    def parts() -> Parts:
+        return dispatcher_parts(checkout, load_config(environ), environ)
+
+    return Approver(checkout, queue, keyring(environ), user_name(), parts)
+
+
+def user_name() -> str:
+    """This process's user as records name it."""
+    import pwd  # noqa: PLC0415
+
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return f"user {os.geteuid()}"
 
 
 def _upwards(path: str) -> list[str]:

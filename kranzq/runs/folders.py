@@ -115,6 +115,10 @@ class Runs:
                 found.append(MissionId(name))
         return sorted(found)
 
+    def knows(self, mission: MissionId) -> bool:
+        """Whether the mission has a folder, whatever lies in it."""
+        return str(mission) in self._names("missions")
+
     def numbers(self, mission: MissionId) -> list[int]:
         """The numbers of a mission's runs, oldest first."""
         names = self._names("missions", mission, "dispatch")

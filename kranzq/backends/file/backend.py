@@ -10,10 +10,11 @@ import os
 import time
 from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import Self
 
 from kranzq.backend import Accepted, Candidate
-from kranzq.backends.file import aside, claims, entries, sequence
+from kranzq.backends.file import aside, claims, entries, sequence, sources
 from kranzq.backends.file.change import PATIENCE_S, change, number_lock
 from kranzq.backends.file.entries import Bad
 from kranzq.backends.file.folders import Folders
@@ -58,14 +59,17 @@ class FileQueue:
         with self.change():
             return entries.enqueue(self.folders, new, floor=floor)
 
-    def front(self, skip: Container[str] = ()) -> Candidate | None:
-        """The first entry in order that is not in `skip` and can be read; bad files on the way are quarantined."""
+    def front(self, skip: Container[str] = (), missions: Container[str] | None = None) -> Candidate | None:
+        """The first entry in order that is not in `skip` and can be read; bad files on the way are quarantined.
+
+        With `missions`, entries of others are not even read.
+        """
         good, bad = entries.names(self.folders)
         for text in bad:
             if text not in skip:
                 self._set_aside(entries.check_name(self.folders, text))
         for name in good:
-            if name.text in skip:
+            if name.text in skip or (missions is not None and name.mission not in missions):
                 continue
             found = entries.read(self.folders, name)
             if isinstance(found, Bad):
@@ -96,7 +100,11 @@ class FileQueue:
     def claim(self, candidate: Candidate, pid: int, suffix: str) -> Claimed | None:
         """Take the candidate for a keeper; takes `change` itself."""
         with self.change():
-            return claims.take(self.folders, candidate, pid, suffix)
+            return self.take(candidate, pid, suffix)
+
+    def take(self, candidate: Candidate, pid: int, suffix: str) -> Claimed | None:
+        """As `claim`; `change` must be held."""
+        return claims.take(self.folders, candidate, pid, suffix)
 
     def claims(self) -> Sequence[Claimed]:
         """All claims."""
@@ -112,10 +120,10 @@ class FileQueue:
         return sorted(found, key=lambda place: (place.priority, place.number, place.name))
 
     def read(self, place: Place) -> Entry | None:
-        """The entry at a place, or None when it is gone or bad."""
+        """The entry at a place, or None when it is gone or bad. For priority and number the name wins."""
         fd = entries.folder_of(self.folders, place.state)
         found = entries.read_entry(fd, place.name, place.mission) if fd is not None else None
-        return found[0] if isinstance(found, tuple) else None
+        return replace(found[0], priority=place.priority, number=place.number) if isinstance(found, tuple) else None
 
     def change(self) -> AbstractContextManager[None]:
         """Hold `.mutate.flock`."""
@@ -146,6 +154,37 @@ class FileQueue:
         """Remove what waits or is parked of a mission; takes `change` itself."""
         with self.change():
             return entries.remove(self.folders, mission)
+
+    def withdraw(self, place: Place) -> bool:
+        """Remove one entry that waits or is parked; `change` must be held. False when it is gone."""
+        return entries.withdraw(self.folders, place)
+
+    def bind(self, mission: MissionId, producer: str, reference: str) -> None:
+        """Bind a mission to a producer's item, durably."""
+        sources.write(self.folders, mission, producer, reference)
+
+    def binding(self, mission: MissionId) -> tuple[str, str] | None:
+        """The producer and reference that a mission is bound to."""
+        found = sources.read(self.folders, mission)
+        return (found.producer, found.reference) if found is not None else None
+
+    def unbind(self, mission: MissionId) -> bool:
+        """Take a binding back, as if it had never been."""
+        return sources.remove(self.folders, mission)
+
+    def bindings(self, mission: MissionId) -> dict[str, sources.Source]:
+        """A mission's bindings by what became of them: `bound`, `returned`, `cancelled`."""
+        names = {"bound": sources.SOURCE, "returned": sources.RETURNED, "cancelled": sources.CANCELLED}
+        found = {word: sources.read(self.folders, mission, name) for word, name in names.items()}
+        return {word: source for word, source in found.items() if source is not None}
+
+    def return_source(self, mission: MissionId) -> bool:
+        """Mark a binding as returned: its producer has seen the end."""
+        return sources.give_back(self.folders, mission)
+
+    def cancel_source(self, mission: MissionId) -> bool:
+        """Mark a binding as cancelled."""
+        return sources.cancel(self.folders, mission)
 
     def replace_content(self, place: Place, data: bytes) -> None:
         """New content under a present name, only while that name is there; `change` must be held."""

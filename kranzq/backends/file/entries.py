@@ -151,14 +151,18 @@ def enqueue(folders: Folders, new: Entry, *, floor: Callable[[MissionId], int | 
 
 def remove(folders: Folders, mission: MissionId) -> int:
     """Remove what waits or is parked of a mission; claims are left alone. `change` must be held."""
-    removed = 0
-    for place in list(places(folders, mission)):
-        fd = folder_of(folders, place.state)
-        if place.state is not State.CLAIMED and place.mission == mission and fd is not None:
-            removed += atomic.remove(fd, place.name)
-            if place.state is State.PARKED:
-                aside.forget_why(folders, place.name)
-    return removed
+    return sum(withdraw(folders, place) for place in list(places(folders, mission)) if place.mission == mission)
+
+
+def withdraw(folders: Folders, place: Place) -> bool:
+    """Remove one entry that waits or is parked; a claim is left alone. `change` must be held. False when it is gone."""
+    fd = folder_of(folders, place.state)
+    if fd is None or place.state is State.CLAIMED or not atomic.remove(fd, place.name):
+        return False
+    if place.state is State.PARKED:
+        aside.forget_why(folders, place.name)
+    os.fsync(fd)  # what was reported as cancelled must not come back after a power cut
+    return True
 
 
 def _all_places(folders: Folders) -> Iterator[Place]:
@@ -213,7 +217,8 @@ def _refuse_look_alikes(folders: Folders, mission: MissionId) -> None:
             raise
     else:
         try:
-            known |= {MissionId(name) for name in names_in(missions) if name.lower() == lowered}
+            # ASCII only: another letter's lower case may be one of ours
+            known |= {MissionId(name) for name in names_in(missions) if name.isascii() and name.lower() == lowered}
         finally:
             os.close(missions)
     for other in known:

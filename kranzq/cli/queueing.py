@@ -1,0 +1,146 @@
+"""The verbs of the approver: init and enqueue. What they decide is decided in `kranzq.dispatch`.
+
+`enqueue` is called by hooks, so it imports nothing that it does not need, and its exit code says all a hook must know.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kranzq import wiring
+from kranzq.cli.say import complain, say, say_json
+from kranzq.errors import UsageFault
+from kranzq.model.ids import MissionId
+from kranzq.model.state import State
+
+if TYPE_CHECKING:
+    from kranzq.dispatch.approve import Approved, Request
+
+
+class WithCommand(click.Command):
+    """A verb whose arguments behind `--` are a mission's command, whatever they look like."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Set the command aside before click sees it."""
+        if "--" in args:
+            at = args.index("--")
+            args, command = args[:at], args[at + 1 :]
+            if not command:
+                raise click.UsageError("There is no command behind the '--'.", ctx)
+            ctx.meta["kranzq.command"] = tuple(command)
+        return super().parse_args(ctx, args)
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        """The usage line names the command, too."""
+        return [*super().collect_usage_pieces(ctx), "[-- COMMAND...]"]
+
+
+@click.command(cls=WithCommand)
+@click.argument("mission", required=False)
+@click.option("--priority", type=click.IntRange(0, 255), default=2, show_default=True, help="Lower is earlier.")
+@click.option("--timeout", metavar="DUR", help="End the mission after this time: 90s, 5m, 2h.")
+@click.option("--retries", type=click.IntRange(0, 1000), default=0, help="How often a failed run is tried again.")
+@click.option("--env", metavar="K=V", multiple=True, help="A variable for the mission; may be repeated.")
+@click.option("--cwd", metavar="SUB", default="", help="The directory to run in, inside the checkout.")
+@click.option("--file", "files", metavar="F", multiple=True, help="Put a prompt or payload into the mission's input/.")
+@click.option("--ticket", metavar="SLUG", help="The ticket that this mission is for.")
+@click.option("--source", metavar="P:REF", help="Bind the mission to a producer's item.")
+@click.option("--once", is_flag=True, help="Change nothing if the mission has ended before.")
+@click.option("--again", is_flag=True, help="Queue one more run behind the running one.")
+@click.option("--json", "as_json", is_flag=True, help="For programs; keys are stable.")
+@click.pass_context
+def enqueue(ctx: click.Context, /, mission: str | None, *, as_json: bool, **given: Any) -> None:
+    """Approve a mission: when this returns 0 it is queued, durably, by this call or one before it.
+
+    Without MISSION an id is made and printed. Without a COMMAND the configured one runs the mission.
+    """
+    from kranzq.dispatch.approve import approve
+
+    request = _request(ctx, mission, given)
+    checkout = wiring.find_checkout(ctx.obj, os.environ)
+    with wiring.make_queue(checkout) as queue:
+        approved = approve(wiring.approver(checkout, queue, os.environ), request)
+        paused = queue.paused()
+    if as_json:
+        say_json(approved.to_json())
+    else:
+        say(_sentence(approved, request))
+    _warn(approved, paused)
+
+
+def _request(ctx: click.Context, mission: str | None, given: dict[str, Any]) -> Request:
+    from kranzq.dispatch.approve import Request
+
+    return Request(
+        mission=MissionId(mission) if mission is not None else None,
+        priority=given["priority"],
+        command=ctx.meta.get("kranzq.command", ()),
+        ticket=given["ticket"],
+        timeout_s=_timeout(given["timeout"]),
+        retries=given["retries"],
+        env=dict(_pair(text, "=", "--env", "NAME=VALUE") for text in given["env"]),
+        cwd=given["cwd"],
+        again=given["again"],
+        once=given["once"],
+        source=_pair(given["source"], ":", "--source", "PRODUCER:REFERENCE") if given["source"] is not None else None,
+        files=_files(ctx.obj, given["files"]),
+    )
+
+
+def _timeout(text: str | None) -> float | None:
+    if text is None:
+        return None
+    from kranzq.config.values import parse_positive
+
+    try:
+        return parse_positive(text)
+    except ValueError as fault:
+        raise UsageFault(f"--timeout {fault}.") from fault
+
+
+def _pair(text: str, mark: str, flag: str, form: str) -> tuple[str, str]:
+    first, found, second = text.partition(mark)
+    if not found or not first.strip():
+        raise UsageFault(f"{flag} {text[:140]!r} is not of the form {form}.")
+    return first, second
+
+
+def _files(directory: str, paths: Sequence[str]) -> dict[str, bytes]:
+    files: dict[str, bytes] = {}
+    for path in paths:
+        name = os.path.basename(path)
+        if name in files:
+            raise UsageFault(f"Two input files are called {name}.", "Each lies in input/ under its own name.")
+        try:
+            with open(os.path.join(directory, path), "rb") as file:
+                files[name] = file.read()
+        except OSError as fault:
+            raise UsageFault(f"--file {path} cannot be read: {fault.strerror}.") from fault
+    return files
+
+
+def _sentence(approved: Approved, request: Request) -> str:
+    entry = approved.entry
+    if approved.last is not None and approved.last.outcome is not None:
+        return f"{entry.mission} has ended already ({approved.last.outcome.value}); nothing was changed."
+    where = f"priority {entry.priority}, number {entry.number}"
+    if approved.created:
+        return f"{entry.mission} is queued ({where})."
+    kept = "" if entry.priority == request.priority else f" Its priority stays {entry.priority}."
+    return f"{entry.mission} is {approved.state.value} already ({where}); nothing was changed.{kept}"
+
+
+def _warn(approved: Approved, paused: str | None) -> None:
+    """What keeps the mission from running, as far as it can be seen at once."""
+    own = approved.entry.own
+    if paused is not None and approved.state is not State.GONE:
+        complain(f"No mission begins here now: paused ({paused}).\n  Go on with: kranzq resume")
+    if approved.created and not (own is not None and own.command) and not wiring.has_command(os.environ):
+        complain(
+            f"{approved.entry.mission} has no command, and none is configured: it waits until there is one.\n"
+            "  Set [mission] command in the user's config.toml, or cancel it and give one behind --."
+        )

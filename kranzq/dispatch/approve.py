@@ -1,0 +1,278 @@
+"""Approval: from a request to a durable, signed entry, or to the news that nothing had to change.
+
+Before it, an end of the same mission that nobody settled is settled, so that a new approval is not taken for the old
+one. What belongs to an entry (its files, its producer's binding) is on disk before it is, and only if it comes to be.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, NoReturn, Protocol
+
+from kranzq.backend import Accepted, MissionQueue
+from kranzq.disk.read import ENTRY_LIMIT
+from kranzq.dispatch.inputs import Inputs
+from kranzq.dispatch.unattended import settle_unattended
+from kranzq.errors import Conflict, StoreUnavailable, UsageFault
+from kranzq.model.checkout import Checkout
+from kranzq.model.clock import Clock, SystemClock, rfc3339
+from kranzq.model.entry import DEFAULT_PRIORITY, MAX_PRIORITY, Entry, Own, render
+from kranzq.model.ids import MissionId
+from kranzq.model.outcome import Retire
+from kranzq.model.state import State
+from kranzq.runs.folders import Runs
+from kranzq.runs.record import RunRecord
+from kranzq.trust.key import Key
+from kranzq.trust.mac import sign
+
+if TYPE_CHECKING:
+    from kranzq.dispatch.parts import Parts
+
+MAX_RETRIES = 1000
+_TICKET = re.compile(r"(?!\.)(?!.*\.\.)[A-Za-z0-9._-]{1,128}", re.ASCII)
+_TRIES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is approved. Without a `mission` an id is made; `source` is producer and reference; `files`: name to bytes."""
+
+    mission: MissionId | None = None
+    priority: int = DEFAULT_PRIORITY
+    command: tuple[str, ...] = ()
+    ticket: str | None = None
+    timeout_s: float | None = None
+    retries: int = 0
+    env: Mapping[str, str] = field(default_factory=dict)
+    cwd: str = ""
+    again: bool = False
+    once: bool = False
+    source: tuple[str, str] | None = None
+    files: Mapping[str, bytes] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Approved:
+    """The answer: the entry that is there, and whether this call made it. `last` is the end that `once` met."""
+
+    entry: Entry
+    created: bool
+    state: State
+    last: RunRecord | None = None
+
+    def to_json(self) -> dict[str, object]:
+        """The answer with the documented keys; `outcome` only where an earlier end is the answer."""
+        shown: dict[str, object] = {
+            "mission": self.entry.mission,
+            "seq": self.entry.number,
+            "priority": self.entry.priority,
+            "created": self.created,
+            "state": self.state.value,
+        }
+        if self.last is not None and self.last.outcome is not None:
+            shown["outcome"] = self.last.outcome.value
+        return shown
+
+
+class Signer(Protocol):
+    """Where the key to sign with comes from."""
+
+    def current(self) -> Key:
+        """The user's current key, made on first use."""
+        ...
+
+
+class ApprovalQueue(MissionQueue, Protocol):
+    """What an approval asks of an open queue."""
+
+    @property
+    def kranz_fd(self) -> int:
+        """The descriptor of `.kranz`."""
+        ...
+
+    def enqueue(self, new: Entry, floor: Callable[[MissionId], int | None]) -> Accepted[Entry]:
+        """Make an entry or say what is there; `floor` is called just before one is made, with the lock held."""
+        ...
+
+    def bind(self, mission: MissionId, producer: str, reference: str) -> None:
+        """Bind a mission to a producer's item, durably."""
+        ...
+
+    def binding(self, mission: MissionId) -> tuple[str, str] | None:
+        """The producer and reference that a mission is bound to."""
+        ...
+
+    def unbind(self, mission: MissionId) -> bool:
+        """Take a binding back."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Approver:
+    """Who approves, and where. `parts` makes what settling needs; it is called only if there is something to settle."""
+
+    checkout: Checkout
+    queue: ApprovalQueue
+    keys: Signer
+    who: str
+    parts: Callable[[], Parts]
+    clock: Clock = field(default_factory=SystemClock)
+
+
+def approve(approver: Approver, request: Request) -> Approved:
+    """Queue the mission, durably, or say what is there already. Raises Conflict, UsageFault and what disks do."""
+    _check(request)
+    key = approver.keys.current()
+    if request.mission is None:
+        return _approve_unnamed(approver, request, key)
+    settle_unattended(approver.parts, approver.queue, _runs(approver), request.mission)
+    return _Approval(approver, request, request.mission, key).enqueue()
+
+
+def _approve_unnamed(approver: Approver, request: Request, key: Key) -> Approved:
+    runs = _runs(approver)
+    for _ in range(_TRIES):
+        mission = MissionId(f"m-{os.urandom(3).hex()}")
+        if runs.knows(mission) or approver.queue.places(mission):
+            continue
+        with contextlib.suppress(Conflict):  # another process made the same id in this instant
+            approved = _Approval(approver, request, mission, key).enqueue()
+            if approved.created:
+                return approved
+    raise StoreUnavailable(approver.checkout.missions, "no free mission id was found")
+
+
+class _HasEnded(Exception):
+    """Breaks off an enqueue: with `once` the recorded end is the answer."""
+
+    def __init__(self, record: RunRecord) -> None:
+        super().__init__(record.mission)
+        self.record = record
+
+
+class _Approval:
+    """One enqueue, with what belongs to the entry put on disk at the last moment before it, and taken back with it."""
+
+    def __init__(self, approver: Approver, request: Request, mission: MissionId, key: Key) -> None:
+        self._approver = approver
+        self._queue = approver.queue
+        self._request = request
+        self._mission = mission
+        self._key = key
+        self._undo = contextlib.ExitStack()
+        self._inputs = Inputs(approver.checkout, approver.queue.kranz_fd, mission)
+
+    def enqueue(self) -> Approved:
+        """Make the entry, or say what is there."""
+        entry = self._signed()
+        with self._undo:
+            try:
+                accepted = self._queue.enqueue(entry, self._prepare)
+            except _HasEnded as ended:
+                there = replace(entry, number=ended.record.number)
+                return Approved(there, created=False, state=State.GONE, last=ended.record)
+            if accepted.created:
+                self._undo.pop_all()
+                self._inputs.forget_old()
+            else:
+                self._refuse_other_files(accepted.state.value)
+        return Approved(accepted.entry, accepted.created, accepted.state)
+
+    def _prepare(self, mission: MissionId) -> int | None:
+        """What must be true or on disk before the entry; the queue's lock is held, and nothing is in the way of it."""
+        runs = _runs(self._approver)
+        last = runs.last(mission) if self._request.once else None
+        if last is not None and last.state == "ended" and isinstance(last.fate, Retire):
+            raise _HasEnded(last)
+        if self._queue.places(mission):  # only --again gets here beside another entry of the mission
+            self._refuse_other_files("running")
+        if self._request.files:
+            self._undo.callback(self._inputs.undo)
+            self._inputs.put(self._request.files)
+        if self._request.source is not None:
+            self._bind(*self._request.source)
+        return runs.last_number(mission)
+
+    def _bind(self, producer: str, reference: str) -> None:
+        earlier = self._queue.binding(self._mission)
+        if earlier is not None:
+            self._undo.callback(self._queue.bind, self._mission, *earlier)
+        else:
+            self._undo.callback(self._queue.unbind, self._mission)
+        self._queue.bind(self._mission, producer, reference)
+
+    def _refuse_other_files(self, state: str) -> None:
+        for name, data in self._request.files.items():
+            if not self._inputs.holds(name, data):
+                raise Conflict(
+                    f"Mission {self._mission} is {state} with another input file {name}. Nothing was changed.",
+                    f"Cancel it first (kranzq cancel {self._mission}), or give the file another name.",
+                )
+
+    def _signed(self) -> Entry:
+        request = self._request
+        own = Own(
+            id=os.urandom(16).hex(),
+            command=request.command,
+            again=request.again,
+            timeout_seconds=request.timeout_s,
+            retries=request.retries,
+            env=dict(request.env),
+            cwd=request.cwd,
+            enqueued_at=rfc3339(self._approver.clock.now()),
+            enqueued_by=self._approver.who,
+        )
+        entry = Entry(self._mission, request.priority, 0, request.ticket, own)
+        signed = sign(entry, self._approver.checkout.root, self._key)
+        if len(render(signed)) > ENTRY_LIMIT - 64:
+            raise UsageFault("The command is too long for an entry (1 MiB).", "Hand long texts over with --file.")
+        return signed
+
+
+def _runs(approver: Approver) -> Runs:
+    return Runs(approver.checkout, approver.queue.kranz_fd)
+
+
+def _check(request: Request) -> None:
+    """Refuse what could not be kept, or not be read back as it was given."""
+    if not 0 <= request.priority <= MAX_PRIORITY:
+        raise UsageFault(f"Priority {request.priority} is not in the range 0 to {MAX_PRIORITY} (0 is the most urgent).")
+    if not 0 <= request.retries <= MAX_RETRIES:
+        raise UsageFault(f"{request.retries} retries are not in the range 0 to {MAX_RETRIES}.")
+    if request.command and not request.command[0]:
+        raise UsageFault("The command begins with an empty text.", "Put a program behind the --.")
+    if request.ticket is not None and not _TICKET.fullmatch(request.ticket):
+        raise UsageFault(
+            f"{request.ticket[:140]!r} is no ticket slug.",
+            "Use 1 to 128 of A-Z a-z 0-9 . _ - without '..', and do not begin with a dot.",
+        )
+    for name in request.env:
+        if not name or "=" in name:
+            raise UsageFault(f"{name!r} is no name of a variable.", "Write --env NAME=VALUE.")
+    if os.path.isabs(request.cwd) or ".." in request.cwd.split("/"):
+        _outside(request.cwd)
+    texts = {"command": request.command, "environment": [*request.env, *request.env.values()]}
+    texts |= {"directory": (request.cwd,), "source": request.source or (), "file name": tuple(request.files)}
+    for what, parts in texts.items():
+        for text in parts:
+            _check_text(what, text)
+
+
+def _check_text(what: str, text: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError as fault:
+        raise UsageFault(
+            f"The {what} has bytes that are not UTF-8: {text[:140]!r}.",
+            "Entries are JSON and can hold text only; hand other bytes over in a file (--file).",
+        ) from fault
+    if "\0" in text:
+        raise UsageFault(f"The {what} has a NUL in it: {text[:140]!r}.")
+
+
+def _outside(cwd: str) -> NoReturn:
+    raise UsageFault(f"--cwd {cwd} is not inside the checkout.", "Name a directory relative to the checkout's root.")

@@ -1,0 +1,71 @@
+"""Ends that nobody settled: a mission ended while no dispatcher lived, so its claim still lies in the queue.
+
+Whoever approves, cancels or waits for that mission settles it first, by the same rules as recovery: only when its
+holder is proven gone, its end is recorded and nothing of it is left. No process is ended here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from kranzq.backend import MissionQueue
+from kranzq.model.claim import Claimed
+from kranzq.model.ids import MissionId
+from kranzq.model.process import Liveness
+from kranzq.runs.folders import Runs
+from kranzq.runs.record import RunRecord
+
+if TYPE_CHECKING:
+    from kranzq.dispatch.parts import Parts
+    from kranzq.dispatch.settle import Settled
+
+_LOOKS = 2
+
+
+def settle_unattended(
+    make_parts: Callable[[], Parts], queue: MissionQueue, runs: Runs, mission: MissionId
+) -> list[Settled]:
+    """Settle the recorded ends of a mission whose holders are gone; what was settled."""
+    claims = [claimed for claimed in queue.claims() if claimed.place.mission == mission]
+    if not claims:
+        return []  # the usual case needs none of the imports below
+    from kranzq.dispatch.settle import settle  # noqa: PLC0415
+
+    parts = make_parts()
+    settled = []
+    for claimed in claims:
+        if is_gone(parts, runs, claimed) and (record := _ended_record(parts, runs, claimed)) is not None:
+            done = settle(parts, queue, runs, claimed, record)
+            settled += [done] if done is not None else []
+    return settled
+
+
+def is_gone(parts: Parts, runs: Runs, claimed: Claimed) -> bool:
+    """Whether the holder of a claim is proven gone."""
+    from kranzq.dispatch.evidence import Backstop, judge_holder  # noqa: PLC0415
+
+    record = runs.of_claim(claimed.place.mission, claimed.place.name)
+    judged = judge_holder(claimed, record, Backstop(parts.clock, remembers=False), in_hand=False)
+    return judged.verdict is Liveness.GONE
+
+
+def _ended_record(parts: Parts, runs: Runs, claimed: Claimed) -> RunRecord | None:
+    """The record of a gone holder, read after its death was proven, if the end is recorded and nothing is left."""
+    record = runs.of_claim(claimed.place.mission, claimed.place.name)
+    if record is None or record.state == "ended":
+        return record
+    folder = runs.open(record.mission, record.run)
+    if folder is None:
+        return None
+    with folder:
+        end = folder.read_exit(record.nonce)
+    if end is None or not (end.complete or _nothing_left(parts, record)):
+        return None
+    return record
+
+
+def _nothing_left(parts: Parts, record: RunRecord) -> bool:
+    from kranzq.runs.leftovers import look  # noqa: PLC0415
+
+    return not any(look(parts.checkout.root, nonces=(record.nonce,)).leftovers for _ in range(_LOOKS))
