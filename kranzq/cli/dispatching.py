@@ -49,8 +49,6 @@ def drain(directory: str, *, once: bool) -> None:
 
     log_to(sys.stderr)
     done = wiring.drain(checkout, os.environ, once=once)
-    for mission, why in done.passed_over.items():
-        complain(f"{mission} was passed over: {why}")
     if done.busy is not None:
         complain(f"The checkout is busy: {done.busy}.\n  See: kranzq status")
         sys.exit(EXIT_BUSY)
@@ -144,7 +142,8 @@ def _show(report: Report, *, dry_run: bool) -> None:
             say("  note    alive only by its number; if that process is no dispatcher, end it and recover again")
     for ended in report.ended:
         say(f"ended     pid {ended.pid}  {ended.command}  (proven gone)")
-    for left in report.leftovers:
+    named = {left.pid for one in report.findings for left in one.leftovers}
+    for left in (one for one in report.leftovers if one.pid not in named):
         say(f"leftover  pid {left.pid}  {left.command}  ({'would be ended' if dry_run else 'still there'})")
     say(f"busy lock {report.lock or 'free'}")
     if not report.explained:

@@ -93,10 +93,10 @@ class Daemon:
         while not self.stopping.wanted:
             self.wake.clear()
             self._look_after_watch()
+            self._show()  # before the turn: it may last for hours
             pause = self._turn()
             if pause is None:
                 return
-            self._show()
             self._wait(pause)
         self._show()
         self._finish()
@@ -107,6 +107,7 @@ class Daemon:
             return self.timing.poll_s
         if (left := self._not_before - time.monotonic()) > 0:
             return left
+        self._names = self.known()  # what a mission removes must be named afterwards
         try:
             result = turn(self.parts, self._memory, self._backstop, self.stopping)
         except StoreUnavailable as fault:
@@ -115,7 +116,6 @@ class Daemon:
             return self._again(fault.sentence)
         except OSError as fault:
             return self._again(f"{fault.filename or self.parts.checkout.queue}: {fault.strerror or fault}")
-        self._names = self.known()
         return self._after(result)
 
     def _after(self, result: Result) -> float | None:

@@ -17,7 +17,7 @@ from kranzq.events import Ended, PutBack, emit
 from kranzq.liveness import boot_id
 from kranzq.model.claim import Claimed, Place
 from kranzq.model.clock import rfc3339, seconds_of
-from kranzq.model.outcome import Ending, Fate, NotStarted, Outcome, Return, Rotate, fate_name
+from kranzq.model.outcome import Ending, Fate, NotStarted, Outcome, Retire, Return, Rotate, fate_name
 from kranzq.model.policy import Counters, Limits, decide
 from kranzq.runs.folders import CANCEL, RunFolder, Runs
 from kranzq.runs.record import EntryIdentity, ExitRecord, RunRecord
@@ -46,10 +46,28 @@ def settle(
 
     `told` is the end as the keeper told it over its socket, for the case that its folder was removed.
     """
-    with queue.change():
-        if not queue.still_there(claimed):
-            return None
-        return settle_place(parts, queue, runs, claimed.place, record, told=told)
+    if queue.still_there(claimed):  # looked at first: without its claim there may be no directory for the lock either
+        with queue.change():
+            if queue.still_there(claimed):
+                return settle_place(parts, queue, runs, claimed.place, record, told=told)
+    if record is not None:
+        _record_end_without_claim(parts, runs, record, told)
+    return None
+
+
+def _record_end_without_claim(parts: Parts, runs: Runs, record: RunRecord, told: ExitRecord | None) -> None:
+    """Somebody removed the claim from outside: nothing is to be carried out, but how the run ended is kept."""
+    folder = runs.open(record.mission, record.run)
+    if folder is None:
+        return
+    with folder:
+        current = folder.read() or record
+        end = folder.read_exit(record.nonce) or told
+        if current.state == "ended" or end is None:
+            return
+        ending = ending_of(current, end, cancel=folder.wished(CANCEL) is not None)
+        folder.write(_ended(current, ending, Retire(), end, parts.clock.now()), sync=True)
+    emit(Ended(str(current.mission), current.run, ending.outcome.value, fate_name(Retire()), "its claim was removed"))
 
 
 def settle_place(
@@ -167,18 +185,22 @@ def _decided(
         not_before=not_before,
     )
     with _number_for(queue, runs, record, fate) as final:
-        yield replace(
-            record,
-            state="ended",
-            outcome=ending.outcome,
-            fate=final,
-            reason=ending.reason,
-            exit_code=ending.exit_code,
-            signal=ending.signal,
-            counted=ending.counted,
-            started_at=(end.started_at if end is not None else None) or record.started_at,
-            ended_at=(end.ended_at if end is not None else None) or rfc3339(now),
-        )
+        yield _ended(record, ending, final, end, now)
+
+
+def _ended(record: RunRecord, ending: Ending, fate: Fate, end: ExitRecord | None, now: float) -> RunRecord:
+    return replace(
+        record,
+        state="ended",
+        outcome=ending.outcome,
+        fate=fate,
+        reason=ending.reason,
+        exit_code=ending.exit_code,
+        signal=ending.signal,
+        counted=ending.counted,
+        started_at=(end.started_at if end is not None else None) or record.started_at,
+        ended_at=(end.ended_at if end is not None else None) or rfc3339(now),
+    )
 
 
 def is_environment_fault(ending: Ending) -> bool:
