@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from kranzq.errors import InsideMission, KranzqError, NoCheckout
@@ -18,7 +19,10 @@ if TYPE_CHECKING:
     from kranzq.config import Config
     from kranzq.daemon.drain import Drained
     from kranzq.daemon.loop import Daemon
+    from kranzq.dispatch.allow import Trust
     from kranzq.dispatch.approve import Approver
+    from kranzq.dispatch.cancel import Canceller
+    from kranzq.dispatch.library import MissionBackend
     from kranzq.dispatch.parts import Parts
     from kranzq.dispatch.recover import Confirm, Report
     from kranzq.trust.approval import Approvals
@@ -100,8 +104,10 @@ def load_config(environ: Mapping[str, str], flags: Mapping[str, object] | None =
     return Config.load(environ, flags=flags)
 
 
-def dispatcher_parts(checkout: Checkout, config: Config, environ: Mapping[str, str], *, warm: bool = False) -> Parts:
-    """Everything a dispatcher of this checkout needs; makes it a subreaper. `warm`: keep a keeper ready."""
+def dispatcher_parts(
+    checkout: Checkout, config: Config, environ: Mapping[str, str], *, warm: bool = False, reaps: bool = True
+) -> Parts:
+    """Everything a dispatcher of this checkout needs. `warm`: keep a keeper ready; `reaps`: become a subreaper."""
     from kranzq.backends.file.backend import FileQueue  # noqa: PLC0415
     from kranzq.busy.foreign import Engines  # noqa: PLC0415
     from kranzq.busy.lock import BusyLock  # noqa: PLC0415
@@ -127,7 +133,7 @@ def dispatcher_parts(checkout: Checkout, config: Config, environ: Mapping[str, s
             park_interrupted=mission.on_interrupted == "park",
             timeout_s=mission.timeout,
         ),
-        is_subreaper=become_subreaper(),
+        is_subreaper=reaps and become_subreaper(),
     )
 
 
@@ -201,14 +207,43 @@ def has_command(environ: Mapping[str, str]) -> bool:
         return True
 
 
+def mission_backend(checkout: Checkout, environ: Mapping[str, str], *, end_leftovers: bool = True) -> MissionBackend:
+    """The mission queue for a program that runs missions itself. It stays what it is: no subreaper, no dispatcher."""
+    from kranzq.backends.file.backend import FileQueue  # noqa: PLC0415
+    from kranzq.dispatch.approve import Approver  # noqa: PLC0415
+    from kranzq.dispatch.library import LibraryQueue, MissionBackend, TheirOwn  # noqa: PLC0415
+
+    def opener(make: bool) -> AbstractContextManager[LibraryQueue]:  # noqa: FBT001
+        return FileQueue.make(checkout) if make else FileQueue.open(checkout)
+
+    parts = dispatcher_parts(checkout, load_config(environ), environ, reaps=False)
+    return MissionBackend(
+        dataclasses.replace(parts, runner=TheirOwn()),
+        opener,
+        lambda queue: Approver(checkout, queue, keyring(environ), user_name(), lambda: parts),
+        end_leftovers=end_leftovers,
+    )
+
+
 def approver(checkout: Checkout, queue: FileQueue, environ: Mapping[str, str]) -> Approver:
     """Who approves missions of this checkout: this user, with the user's key."""
     from kranzq.dispatch.approve import Approver  # noqa: PLC0415
 
-    def parts() -> Parts:
-        return dispatcher_parts(checkout, load_config(environ), environ)
+    return Approver(checkout, queue, keyring(environ), user_name(), _parts_when_needed(checkout, environ))
 
-    return Approver(checkout, queue, keyring(environ), user_name(), parts)
+
+def canceller(checkout: Checkout, queue: FileQueue, environ: Mapping[str, str]) -> Canceller:
+    """Who cancels missions of this checkout."""
+    from kranzq.dispatch.cancel import Canceller  # noqa: PLC0415
+
+    return Canceller(checkout, queue, user_name(), _parts_when_needed(checkout, environ))
+
+
+def trust(checkout: Checkout, queue: FileQueue, environ: Mapping[str, str]) -> Trust:
+    """What this user allows for a checkout."""
+    from kranzq.dispatch.allow import Trust  # noqa: PLC0415
+
+    return Trust(checkout.root, queue, keyring(environ), approvals(environ))
 
 
 def user_name() -> str:
@@ -219,6 +254,11 @@ def user_name() -> str:
         return pwd.getpwuid(os.geteuid()).pw_name
     except KeyError:
         return f"user {os.geteuid()}"
+
+
+def _parts_when_needed(checkout: Checkout, environ: Mapping[str, str]) -> Callable[[], Parts]:
+    """What settling needs is rarely needed by a verb, and costs it a third of its time."""
+    return lambda: dispatcher_parts(checkout, load_config(environ), environ, reaps=False)
 
 
 def _upwards(path: str) -> list[str]:

@@ -39,7 +39,7 @@ _TRIES = 20
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is approved. Without a `mission` an id is made; `source` is producer and reference; `files`: name to bytes."""
+    """What is approved. Without `mission` an id is made; `source`: producer and reference; `files`: name to bytes."""
 
     mission: MissionId | None = None
     priority: int = DEFAULT_PRIORITY

@@ -1,0 +1,162 @@
+"""Taking an approval back: what waits is removed, what runs gets a wish that its keeper carries out.
+
+Under the lock around a change of names, so an entry is met in exactly one place. It works with no dispatcher alive: a
+keeper reads wishes by itself, and what a killed keeper left is recovered here.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from kranzq.disk import atomic
+from kranzq.dispatch.evidence import Backstop
+from kranzq.dispatch.parts import OpenQueue, Parts
+from kranzq.dispatch.recover import Recovery
+from kranzq.dispatch.unattended import is_gone, settle_unattended
+from kranzq.errors import Conflict, NoSuchMission, QueueLocked
+from kranzq.events import Cancelled, emit
+from kranzq.model.checkout import Checkout
+from kranzq.model.claim import Claimed, Place
+from kranzq.model.ids import MissionId
+from kranzq.model.outcome import Outcome
+from kranzq.runs.folders import CANCEL, Runs
+
+_TRIES = 5
+_POLL_S = 0.05
+
+
+class CancelQueue(OpenQueue, Protocol):
+    """What cancelling asks of an open queue besides what a turn does."""
+
+    def withdraw(self, place: Place) -> bool:
+        """Remove one entry that waits or is parked; the lock around a change of names must be held."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Canceller:
+    """Who cancels, and where. `parts` makes what settling and recovering need; only called for a mission that runs."""
+
+    checkout: Checkout
+    queue: CancelQueue
+    who: str
+    parts: Callable[[], Parts]
+
+    @property
+    def runs(self) -> Runs:
+        """The run folders below the open `.kranz`."""
+        return Runs(self.checkout, self.queue.kranz_fd)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came of it: `removed`, `wished`, `cancelled` (the run has ended so) or `ended` (by itself, or before).
+
+    `removed` tells besides that an entry that waited was removed.
+    """
+
+    mission: MissionId
+    result: str
+    removed: bool = False
+    run: int | None = None
+    outcome: Outcome | None = None
+
+    def to_json(self) -> dict[str, object]:
+        """The answer with the documented keys."""
+        outcome = self.outcome.value if self.outcome is not None else None
+        shown = {"mission": self.mission, "result": self.result, "removed": self.removed}
+        return shown | {"run": self.run, "outcome": outcome}
+
+
+def cancel(one: Canceller, mission: MissionId, why: str, *, wait: bool) -> Answer:
+    """Take the approval of a mission back. Raises NoSuchMission, and Conflict for a claim that no record names."""
+    settle_unattended(one.parts, one.queue, one.runs, mission)
+    removed, wished = False, False
+    for _ in range(_TRIES):
+        taken, runs = _once(one, mission, why)
+        removed, wished = removed or taken, wished or bool(runs)
+        if not _recover(one, mission):
+            break
+    _refuse_unrecorded(one, mission)
+    if wait and wished:
+        _until_gone(one, mission)
+    return _answer(one, mission, removed=removed, wished=wished)
+
+
+def _once(one: Canceller, mission: MissionId, why: str) -> tuple[bool, list[int]]:
+    """Remove what is no claim and leave a wish for what is; whether something was removed, and the runs."""
+    with one.queue.change():
+        here = [place for place in one.queue.places(mission) if place.mission == mission]
+        removed = [one.queue.withdraw(place) for place in here]
+        runs = [run for claimed in _claims(one, mission) if (run := _wish(one, claimed, why)) is not None]
+    if any(removed):
+        emit(Cancelled(str(mission), "removed"))
+    for run in runs:
+        emit(Cancelled(str(mission), f"wished for run {run}"))
+    return any(removed), runs
+
+
+def _wish(one: Canceller, claimed: Claimed, why: str) -> int | None:
+    """Leave the wish where the keeper of a claim looks, synced; the run, or None when there is none to end."""
+    record = one.runs.of_claim(claimed.place.mission, claimed.place.name)
+    folder = one.runs.open(record.mission, record.run) if record is not None else None
+    if record is None or folder is None or record.state == "ended":
+        return None
+    with folder:
+        try:
+            folder.wish(CANCEL, one.who, why)
+        except OSError as fault:
+            raise atomic.store_fault(f"{folder.path}/{CANCEL}", fault) from fault
+    return record.run
+
+
+def _recover(one: Canceller, mission: MissionId) -> bool:
+    """Recover what nobody watches over any more, so nobody would read the wish. Whether anything moved."""
+    claims = _claims(one, mission)
+    if not claims:
+        return False
+    parts = one.parts()
+    if not any(is_gone(parts, one.runs, claimed) for claimed in claims):
+        return False
+    return Recovery(parts, one.queue, Backstop(parts.clock, remembers=False)).recover().moved > 0
+
+
+def _refuse_unrecorded(one: Canceller, mission: MissionId) -> None:
+    for claimed in _claims(one, mission):
+        if one.runs.of_claim(mission, claimed.place.name) is None:
+            raise Conflict(
+                f"Mission {mission} is claimed by process {claimed.pid}, of which kranzq has no record "
+                "(kranz, or a program like it), so it cannot be cancelled from here.",
+                "End it there, or see what is known of it: kranzq status",
+            )
+
+
+def _until_gone(one: Canceller, mission: MissionId) -> None:
+    """Wait until nobody has a claim of the mission, settling its end if nobody else does."""
+    while _claims(one, mission):
+        try:
+            if not settle_unattended(one.parts, one.queue, one.runs, mission):
+                _recover(one, mission)
+        except QueueLocked:
+            continue  # the wish is written; somebody else is at work, which is what is waited for
+        time.sleep(_POLL_S)
+
+
+def _answer(one: Canceller, mission: MissionId, *, removed: bool, wished: bool) -> Answer:
+    if wished and (claims := _claims(one, mission)):
+        record = one.runs.of_claim(mission, claims[0].place.name)
+        return Answer(mission, "wished", removed, record.run if record is not None else None)
+    if removed and not wished:
+        return Answer(mission, "removed", removed)
+    last = one.runs.last(mission)
+    if last is None:
+        raise NoSuchMission(mission)
+    done = wished and last.outcome is Outcome.CANCELLED
+    return Answer(mission, "cancelled" if done else "ended", removed, last.run, last.outcome)
+
+
+def _claims(one: Canceller, mission: MissionId) -> list[Claimed]:
+    return [claimed for claimed in one.queue.claims() if claimed.place.mission == mission]
