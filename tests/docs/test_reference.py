@@ -1,0 +1,131 @@
+"""Every error, event, setting, state and verb stands on its reference page, as the code has it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from kranzq import errors, events
+from kranzq.backends.file.folders import IGNORED
+from kranzq.cli.main import VERBS, cli
+from kranzq.config import SETTINGS
+from kranzq.dispatch import turn
+from kranzq.model.outcome import Outcome
+from kranzq.model.state import MOVES
+from kranzq.runs import folders
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+
+
+def rows(page: str, width: int) -> Iterator[list[str]]:
+    """The rows of all tables of a page that have at least `width` columns, cell by cell."""
+    for line in (DOCS / page).read_text().splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if line.startswith("|") and len(cells) >= width and not set(line) <= set("|- "):
+            yield cells
+
+
+def words(cell: str) -> set[str]:
+    """What stands in backticks."""
+    return set(re.findall(r"`([^`]+)`", cell))
+
+
+def classes(module: object, root: type) -> set[type]:
+    """The classes of a module that descend from `root`, itself left out where it is only a root."""
+    return {one for one in vars(module).values() if isinstance(one, type) and issubclass(one, root)}
+
+
+def test_every_error_is_described_with_its_exit_code() -> None:
+    """A person who meets an exit code finds the fault behind it."""
+    found = {cells[0]: cells[1] for cells in rows("reference/errors.md", 3)}
+
+    expected = {f"`{one.__name__}`": str(one.exit_code) for one in classes(errors, errors.KranzqError)}
+    assert {name: code for name, code in found.items() if name.startswith("`")} == expected
+
+
+def test_every_event_is_described_with_its_fields() -> None:
+    """Whoever listens knows what comes."""
+    found = {cells[0]: words(cells[1]) for cells in rows("reference/events.md", 3) if cells[0].startswith("`")}
+
+    expected = {
+        f"`{one.__name__}`": {field.name for field in dataclasses.fields(one)}
+        for one in classes(events, events.Event) - {events.Event}
+    }
+    assert found == expected
+
+
+def test_every_setting_is_described_with_variable_and_default() -> None:
+    """The page is the table of settings, no more and no less."""
+    found = {tuple(cell.strip("`") for cell in (*cells[:2], cells[3])) for cells in rows("reference/config.md", 5)}
+
+    expected = {
+        (one.name, one.variable, one.default if isinstance(one.default, str) else json.dumps(one.default))
+        for one in SETTINGS
+    }
+    assert found - {("setting", "variable", "default")} == expected
+
+
+def test_the_table_of_states_is_the_table_of_moves() -> None:
+    """What the page says may happen is what the code lets happen."""
+    found = {
+        cells[0].strip("`"): words(cells[2]) for cells in rows("reference/states.md", 4) if cells[0].startswith("`")
+    }
+
+    assert found == {state.value: {to.value for to in moves} for state, moves in MOVES.items()}
+
+
+def test_every_outcome_is_described() -> None:
+    """Each way to end has its row, with what becomes of the entry."""
+    found = {cells[0].strip("*") for cells in rows("reference/states.md", 3)}
+
+    assert {outcome.value for outcome in Outcome} <= found
+
+
+def test_every_file_of_a_run_is_described() -> None:
+    """No file lies about that the page does not explain."""
+    text = (DOCS / "reference/files-on-disk.md").read_text()
+
+    names = {folders.RUN, folders.EXIT, folders.OUTPUT, folders.LOG, folders.CANCEL, folders.RETURN, folders.STUCK}
+    assert {name for name in names | {IGNORED[0]} if name not in text} == set()
+
+
+def test_the_steps_of_a_turn_are_those_of_the_page() -> None:
+    """The architecture page and the module tell the same eleven steps."""
+    page = [cells[0] for cells in rows("explanation/architecture.md", 3)]
+    steps = [cell.partition(" ")[2] for cell in page if re.match(r"\d+ ", cell)]
+
+    assert len(steps) == 11
+    package = turn.__name__.rpartition(".")[0]
+    docstring = (Path(turn.__file__).parent / "__init__.py").read_text()
+    assert f"One turn: {', '.join(steps)}." in docstring, package
+
+
+def sections() -> dict[str, str]:
+    """The sections of the page about the command line, by verb."""
+    parts = re.split(r"^## `kranzq ([a-z]+)", (DOCS / "reference/cli.md").read_text(), flags=re.MULTILINE)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def test_every_verb_has_its_section() -> None:
+    """No more verbs are described than there are, and no fewer."""
+    assert set(sections()) == set(VERBS)
+
+
+@pytest.mark.parametrize("verb", list(VERBS))
+def test_every_option_is_described(verb: str) -> None:
+    """Each option of a verb stands in its section, and no option stands there that it has not."""
+    command = cli.get_command(click.Context(cli), verb)
+    assert command is not None
+    section = sections()[verb]
+
+    has = {name for one in command.params if isinstance(one, click.Option) for name in (*one.opts, *one.secondary_opts)}
+    has -= {"-h", "--help"}
+    shown = set(re.findall(r"(?<![\w-])--[a-z][a-z-]*|(?<![\w-])-[a-zA-Z]\b", section))
+    assert {name for name in has if name not in shown} == set()
+    assert {name for name in shown if name.startswith("--")} <= has | {"--"}
