@@ -11,12 +11,14 @@ import ctypes
 import errno
 import itertools
 import os
+import stat
 
 from kranzq.disk.read import GONE
 from kranzq.errors import KranzqError, Refused, StoreUnavailable
 
 _NOREPLACE = 1
 _EXCHANGE = 2
+_LONGEST_HEAD = 160  # bytes: a name has 255, and the tail must fit as well
 _counter = itertools.count()
 _libc: ctypes.CDLL | None = None
 _UNSUPPORTED = frozenset({errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EPERM})
@@ -35,7 +37,8 @@ def temporary_name(name: str) -> str:
 
     The random digits keep writers of several pid namespaces apart.
     """
-    return f".{name[:160]}.{os.getpid()}.{next(_counter)}{os.urandom(4).hex()}.tmp"
+    head = os.fsencode(name)[:_LONGEST_HEAD].decode("ascii", "ignore")
+    return f".{head}.{os.getpid()}.{next(_counter)}{os.urandom(4).hex()}.tmp"
 
 
 def write_new(dir_fd: int, name: str, data: bytes, *, mode: int = 0o600, sync: bool) -> os.stat_result:
@@ -95,9 +98,11 @@ def replace(dir_fd: int, name: str, data: bytes, *, mode: int = 0o600, sync: boo
 def move(from_fd: int, name: str, to_fd: int, new_name: str, *, inode: int | None = None) -> None:
     """Rename, refusing to replace (FileExistsError); FileNotFoundError when `name` is gone.
 
-    Where the system cannot refuse, a link and an unlink do it. With `inode`, a rename that reports failure is checked:
-    network file systems report failures of renames that happened.
+    Where the system cannot refuse, a link and an unlink do it. A rename that reports failure is checked by `inode`
+    (looked up when it is not given): network file systems report failures of renames that happened.
     """
+    if inode is None:
+        inode = _inode_of(from_fd, name)
     try:
         _rename2(from_fd, name, to_fd, new_name, _NOREPLACE)
     except OSError as fault:
@@ -107,19 +112,19 @@ def move(from_fd: int, name: str, to_fd: int, new_name: str, *, inode: int | Non
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name) from fault
         if fault.errno not in _UNSUPPORTED:
             raise
-        os.link(name, new_name, src_dir_fd=from_fd, dst_dir_fd=to_fd, follow_symlinks=False)
-        os.unlink(name, dir_fd=from_fd)
+        _link_and_unlink(from_fd, name, to_fd, new_name)
 
 
 def exchange_content(dir_fd: int, name: str, data: bytes, *, mode: int = 0o600) -> os.stat_result:
     """Replace the content of `name` in place, only if `name` is still there (else FileNotFoundError). Synced.
 
-    A plain rename would make the name anew after somebody else has moved or removed it, and so double an entry.
+    A plain rename would make the name anew after somebody else has moved or removed it, and so double an entry; it is
+    done only where the system cannot exchange, after a look at the name.
     """
     temporary = temporary_name(name)
     seen = write_new(dir_fd, temporary, data, mode=mode, sync=True)
     try:
-        _rename2(dir_fd, temporary, dir_fd, name, _EXCHANGE)
+        _exchange(dir_fd, temporary, name)
     finally:
         with contextlib.suppress(OSError):
             os.unlink(temporary, dir_fd=dir_fd)
@@ -155,11 +160,46 @@ def _write_all(fd: int, data: bytes) -> None:
         view = view[os.write(fd, view) :]
 
 
-def _has_inode(dir_fd: int, name: str, inode: int) -> bool:
+def _inode_of(dir_fd: int, name: str) -> int | None:
     try:
-        return os.stat(name, dir_fd=dir_fd, follow_symlinks=False).st_ino == inode
+        return os.stat(name, dir_fd=dir_fd, follow_symlinks=False).st_ino
     except OSError:
-        return False
+        return None
+
+
+def _has_inode(dir_fd: int, name: str, inode: int) -> bool:
+    return _inode_of(dir_fd, name) == inode
+
+
+def _link_and_unlink(from_fd: int, name: str, to_fd: int, new_name: str) -> None:
+    try:
+        os.link(name, new_name, src_dir_fd=from_fd, dst_dir_fd=to_fd, follow_symlinks=False)
+    except OSError as fault:
+        if fault.errno in GONE:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name) from fault
+        if not stat.S_ISDIR(os.stat(name, dir_fd=from_fd, follow_symlinks=False).st_mode):
+            raise
+        if _inode_of(to_fd, new_name) is not None:
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), new_name) from fault
+        os.rename(name, new_name, src_dir_fd=from_fd, dst_dir_fd=to_fd)  # a directory has no second name
+        return
+    try:
+        os.unlink(name, dir_fd=from_fd)
+    except FileNotFoundError:
+        if os.stat(new_name, dir_fd=to_fd, follow_symlinks=False).st_nlink == 1:
+            return  # it did happen: network file systems ask twice
+        os.unlink(new_name, dir_fd=to_fd)  # somebody else renamed the first name away: the file is theirs
+        raise
+
+
+def _exchange(dir_fd: int, temporary: str, name: str) -> None:
+    try:
+        _rename2(dir_fd, temporary, dir_fd, name, _EXCHANGE)
+    except OSError as fault:
+        if fault.errno not in _UNSUPPORTED:
+            raise
+        os.stat(name, dir_fd=dir_fd, follow_symlinks=False)
+        os.rename(temporary, name, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
 
 
 def _rename2(from_fd: int, name: str, to_fd: int, new_name: str, flags: int) -> None:

@@ -6,6 +6,7 @@ The reason is written before the file is moved, so a file that is set aside alwa
 from __future__ import annotations
 
 import json
+import os
 import time
 
 from kranzq.backends.file.folders import Aside, Folders, names_in
@@ -16,12 +17,14 @@ from kranzq.events import Parked, Quarantined, emit
 from kranzq.model.clock import rfc3339
 
 _TRIES = 1000
+_LONGEST = 230
+"""Bytes of a name in the quarantine: its reason and a number must fit behind it."""
 _ZEROS = 16
 
 
 def quarantine(folders: Folders, name: str, why: str) -> None:
     """Set a file of `queue/` that is no valid entry aside with its bytes; FileNotFoundError when it is gone."""
-    target = _move(folders, name, "quarantine", name, why)
+    target = _move(folders, name, "quarantine", os.fsdecode(os.fsencode(name)[:_LONGEST]), why)
     emit(Quarantined(f"{folders.checkout.queue}/quarantine/{target}", why))
 
 
