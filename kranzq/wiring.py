@@ -5,13 +5,14 @@ Surfaces come through here; each function imports only what it needs, so that a 
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
-from kranzq.errors import InsideMission, KranzqError, NoCheckout
+from kranzq.errors import InsideMission, KranzqError, NoCheckout, Refused
 from kranzq.model.checkout import Checkout
 
 if TYPE_CHECKING:
@@ -23,8 +24,10 @@ if TYPE_CHECKING:
     from kranzq.dispatch.approve import Approver
     from kranzq.dispatch.cancel import Canceller
     from kranzq.dispatch.library import MissionBackend
+    from kranzq.dispatch.look import Sight
     from kranzq.dispatch.parts import Parts
     from kranzq.dispatch.recover import Confirm, Report
+    from kranzq.runs.folders import Runs
     from kranzq.trust.approval import Approvals
     from kranzq.trust.key import Keyring
     from kranzq.trust.may_run import Gate
@@ -40,8 +43,7 @@ def find_checkout(start: str, environ: Mapping[str, str]) -> Checkout:
     for root in above:
         if os.path.lexists(f"{root}/.git"):
             return Checkout(root, has_git=True)
-    home = os.path.realpath(environ.get("HOME") or "/nonexistent")
-    kranz_home = os.path.realpath(environ.get("KRANZ_HOME") or f"{home}/.kranz")
+    home, kranz_home = _homes(environ)
     for root in above:
         kranz = f"{root}/.kranz"
         if os.path.isdir(f"{kranz}/queue") and root != home and os.path.realpath(kranz) != kranz_home:
@@ -49,10 +51,19 @@ def find_checkout(start: str, environ: Mapping[str, str]) -> Checkout:
     raise NoCheckout(start)
 
 
-def new_checkout(root: str) -> Checkout:
-    """The checkout that `init` makes in a directory without one."""
-    real = os.path.realpath(root)
-    return Checkout(real, has_git=os.path.lexists(f"{real}/.git"))
+def checkout_to_make(start: str, environ: Mapping[str, str]) -> Checkout:
+    """The checkout that `init` makes the queue of: the one at or above `start`, else `start` itself.
+
+    Raises Refused for the user's home and kranz's own, which are no checkouts.
+    """
+    try:
+        return find_checkout(start, environ)
+    except NoCheckout:
+        root = os.path.realpath(start)
+    home, kranz_home = _homes(environ)
+    if root == home or f"{root}/.kranz" == kranz_home or root == kranz_home:
+        raise Refused(f"{root} is a home directory, no checkout.", "Go into a repository or project directory.")
+    return Checkout(root, has_git=False)
 
 
 def refuse_inside_mission(checkout: Checkout, verb: str, environ: Mapping[str, str]) -> None:
@@ -73,6 +84,54 @@ def make_queue(checkout: Checkout) -> FileQueue:
     from kranzq.backends.file.backend import FileQueue  # noqa: PLC0415
 
     return FileQueue.make(checkout)
+
+
+@contextlib.contextmanager
+def open_look(checkout: Checkout) -> Iterator[FileQueue | None]:
+    """The queue for one look, None where the checkout has none; nothing is made or changed. Raises UnsafePath."""
+    from kranzq.backends.file.folders import NoQueue  # noqa: PLC0415
+
+    try:
+        queue = open_queue(checkout)
+    except NoQueue:
+        yield None
+        return
+    with queue:
+        yield queue
+
+
+@contextlib.contextmanager
+def open_sight(checkout: Checkout, environ: Mapping[str, str]) -> Iterator[Sight | None]:
+    """All that `list`, `status` and `why` look with, None where the checkout has no queue."""
+    from kranzq.dispatch.look import RememberedKeys, Sight  # noqa: PLC0415
+    from kranzq.trust.may_run import Gate  # noqa: PLC0415
+
+    with open_look(checkout) as queue:
+        if queue is None:
+            yield None
+            return
+        keys = RememberedKeys(keyring(environ))
+        yield Sight(checkout, queue, Gate(keys, approvals(environ)), keys)
+
+
+@contextlib.contextmanager
+def open_runs(checkout: Checkout) -> Iterator[Runs | None]:
+    """The records of runs, None where the checkout has no queue."""
+    from kranzq.runs.folders import Runs  # noqa: PLC0415
+
+    with open_look(checkout) as queue:
+        yield Runs(checkout, queue.kranz_fd) if queue is not None else None
+
+
+def known_missions(checkout: Checkout) -> set[str]:
+    """The missions that names tell of, in the queue and beside it; no content is read."""
+    from kranzq.runs.folders import Runs  # noqa: PLC0415
+
+    with open_look(checkout) as queue:
+        if queue is None:
+            return set()
+        waiting = {str(place.mission) for place in queue.places()}
+        return waiting | {str(mission) for mission in Runs(checkout, queue.kranz_fd).missions()}
 
 
 def keyring(environ: Mapping[str, str]) -> Keyring:
@@ -211,7 +270,8 @@ def mission_backend(checkout: Checkout, environ: Mapping[str, str], *, end_lefto
     """The mission queue for a program that runs missions itself. It stays what it is: no subreaper, no dispatcher."""
     from kranzq.backends.file.backend import FileQueue  # noqa: PLC0415
     from kranzq.dispatch.approve import Approver  # noqa: PLC0415
-    from kranzq.dispatch.library import LibraryQueue, MissionBackend, TheirOwn  # noqa: PLC0415
+    from kranzq.dispatch.library import MissionBackend, TheirOwn  # noqa: PLC0415
+    from kranzq.dispatch.library_claim import LibraryQueue  # noqa: PLC0415
 
     def opener(make: bool) -> AbstractContextManager[LibraryQueue]:  # noqa: FBT001
         return FileQueue.make(checkout) if make else FileQueue.open(checkout)
@@ -259,6 +319,11 @@ def user_name() -> str:
 def _parts_when_needed(checkout: Checkout, environ: Mapping[str, str]) -> Callable[[], Parts]:
     """What settling needs is rarely needed by a verb, and costs it a third of its time."""
     return lambda: dispatcher_parts(checkout, load_config(environ), environ, reaps=False)
+
+
+def _homes(environ: Mapping[str, str]) -> tuple[str, str]:
+    home = os.path.realpath(environ.get("HOME") or "/nonexistent")
+    return home, os.path.realpath(environ.get("KRANZ_HOME") or f"{home}/.kranz")
 
 
 def _upwards(path: str) -> list[str]:

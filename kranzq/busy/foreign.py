@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
+from dataclasses import dataclass
 
 from kranzq.disk import atomic
 from kranzq.disk.read import Unreadable, open_folder, read_regular
@@ -110,6 +111,15 @@ class KranzLock:
                 _remove_any(self._queue, aside)
 
 
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """A kranz engine at work: on which mission, the evidence, and its process (0 when its record has none)."""
+
+    mission: str
+    sentence: str
+    pid: int
+
+
 class Engines:
     """Whether a kranz engine works in the checkout. The list of folders is made anew when it may have changed."""
 
@@ -123,6 +133,11 @@ class Engines:
 
     def alive(self, kranz: int) -> tuple[str, int] | None:
         """(sentence, pid) of a live engine, or None. `kranz` is a descriptor of `.kranz`."""
+        found = self.find(kranz)
+        return None if found is None else (found.sentence, found.pid)
+
+    def find(self, kranz: int) -> Engine | None:
+        """A live engine, or None."""
         try:
             missions = open_folder("missions", dir_fd=kranz)
         except OSError:
@@ -161,7 +176,7 @@ def look(queue: int) -> str | None:
     return None if judged.verdict is Liveness.GONE else judged.evidence
 
 
-def _engine(missions: int, name: str) -> tuple[str, int] | None:
+def _engine(missions: int, name: str) -> Engine | None:
     try:
         folder = open_folder(name, dir_fd=missions)
     except OSError:
@@ -179,7 +194,8 @@ def _engine(missions: int, name: str) -> tuple[str, int] | None:
     if judged.verdict is Liveness.GONE or (judged.verdict is Liveness.UNKNOWN and age > BACKSTOP_S):
         return None
     record = HolderRecord.parse(found.data)
-    return f"a kranz engine works on mission {name}: {judged.evidence}", (record.pid or 0) if record is not None else 0
+    sentence = f"a kranz engine works on mission {name}: {judged.evidence}"
+    return Engine(name, sentence, record.pid if record is not None else 0)
 
 
 def _has_events(missions: int, name: str) -> bool:

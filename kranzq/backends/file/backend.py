@@ -17,7 +17,7 @@ from kranzq.backend import Accepted, Candidate
 from kranzq.backends.file import aside, claims, entries, sequence, sources
 from kranzq.backends.file.change import PATIENCE_S, change, number_lock
 from kranzq.backends.file.entries import Bad
-from kranzq.backends.file.folders import Folders
+from kranzq.backends.file.folders import Folders, ignore_runtime_state
 from kranzq.backends.file.layout import PAUSED, parse_entry_name
 from kranzq.disk import atomic
 from kranzq.disk.read import Unreadable, read_regular
@@ -26,6 +26,7 @@ from kranzq.model.claim import Claimed, Place
 from kranzq.model.entry import Entry
 from kranzq.model.ids import MissionId
 from kranzq.model.outcome import Fate
+from kranzq.model.source import Source
 
 
 class FileQueue:
@@ -172,7 +173,7 @@ class FileQueue:
         """Take a binding back, as if it had never been."""
         return sources.remove(self.folders, mission)
 
-    def bindings(self, mission: MissionId) -> dict[str, sources.Source]:
+    def bindings(self, mission: MissionId) -> dict[str, Source]:
         """A mission's bindings by what became of them: `bound`, `returned`, `cancelled`."""
         names = {"bound": sources.SOURCE, "returned": sources.RETURNED, "cancelled": sources.CANCELLED}
         found = {word: sources.read(self.folders, mission, name) for word, name in names.items()}
@@ -220,6 +221,10 @@ class FileQueue:
     def resume(self) -> bool:
         """Let turns begin again; False when nothing was paused."""
         return atomic.remove(self.folders.queue, PAUSED)
+
+    def ignore_runtime_state(self) -> list[str]:
+        """Complete `.kranz/.gitignore`; the lines that were added."""
+        return ignore_runtime_state(self.folders.kranz)
 
     def sync(self) -> None:
         """Make all that was moved so far survive a power cut."""

@@ -21,6 +21,7 @@ IGNORED = (
     ".gitignore",
     "queue/",
     "missions/*/dispatch/",
+    "missions/*/input/",
     "missions/*/events.jsonl.lock",
     "missions/*/enqueue-source*.json",
 )
@@ -75,7 +76,7 @@ class Folders:
             with contextlib.closing(_Descriptor(_open(path))) as kranz:
                 path = checkout.queue
                 if atomic.make_folder("queue", dir_fd=kranz.fd):
-                    _ignore_runtime_state(kranz.fd)
+                    ignore_runtime_state(kranz.fd)
                 _refuse_world_writable(kranz.fd, checkout.kranz)
             folders = cls.open(checkout)
         except OSError as fault:
@@ -161,14 +162,16 @@ def _refuse_world_writable(fd: int, path: str) -> None:
         raise UnsafePath(path, "everybody may write to it, so anybody could plant missions (mend it: chmod o-w)")
 
 
-def _ignore_runtime_state(kranz_fd: int) -> None:
+def ignore_runtime_state(kranz_fd: int) -> list[str]:
+    """Add what is missing to `.kranz/.gitignore`, and nothing else; the added lines."""
     try:
         found = read_regular(".gitignore", dir_fd=kranz_fd, limit=RECORD_LIMIT * 8)
     except Unreadable:
-        return  # somebody's own arrangement; status in git is a convenience, not a promise
+        return []  # somebody's own arrangement; status in git is a convenience, not a promise
     text = found.data.decode("utf-8", "surrogateescape") if found is not None else ""
     lines = set(text.splitlines())
     missing = [line for line in IGNORED if line not in lines]
     if missing:
         joined = text + ("\n" if text and not text.endswith("\n") else "") + "".join(f"{line}\n" for line in missing)
         atomic.replace(kranz_fd, ".gitignore", joined.encode("utf-8", "surrogateescape"), mode=0o644, sync=False)
+    return missing

@@ -11,28 +11,18 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from kranzq.backends.file.folders import Folders
 from kranzq.disk import atomic
 from kranzq.disk.read import Unreadable, open_folder, read_regular
 from kranzq.errors import UnsafePath, UsageFault
 from kranzq.model.ids import MissionId
+from kranzq.model.source import Source
 
 SOURCE = "enqueue-source.json"
 RETURNED = "enqueue-source.returned.json"
 CANCELLED = "enqueue-source.cancelled.json"
 VERSION = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """A binding: whose external item a mission is. `created_at` is Unix seconds, 0 when unknown."""
-
-    mission: MissionId
-    producer: str
-    reference: str
-    created_at: int
 
 
 def write(folders: Folders, mission: MissionId, producer: str, reference: str) -> Source:

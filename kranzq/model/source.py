@@ -1,0 +1,17 @@
+"""Producer bindings: whose external item a mission is, kept beside the mission, so that any dispatcher may run it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kranzq.model.ids import MissionId
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A binding. `created_at` is Unix seconds, 0 when unknown."""
+
+    mission: MissionId
+    producer: str
+    reference: str
+    created_at: int
