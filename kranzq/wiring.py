@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from kranzq.dispatch.look import Sight
     from kranzq.dispatch.parts import Parts
     from kranzq.dispatch.recover import Confirm, Report
+    from kranzq.dispatch.why import Reason
     from kranzq.runs.folders import Runs
     from kranzq.trust.approval import Approvals
     from kranzq.trust.key import Keyring
@@ -61,7 +62,7 @@ def checkout_to_make(start: str, environ: Mapping[str, str]) -> Checkout:
     except NoCheckout:
         root = os.path.realpath(start)
     home, kranz_home = _homes(environ)
-    if root == home or f"{root}/.kranz" == kranz_home or root == kranz_home:
+    if home == root or kranz_home in {root, f"{root}/.kranz"}:
         raise Refused(f"{root} is a home directory, no checkout.", "Go into a repository or project directory.")
     return Checkout(root, has_git=False)
 
@@ -121,6 +122,18 @@ def open_runs(checkout: Checkout) -> Iterator[Runs | None]:
 
     with open_look(checkout) as queue:
         yield Runs(checkout, queue.kranz_fd) if queue is not None else None
+
+
+def no_command(environ: Mapping[str, str]) -> Reason | None:
+    """Why a mission without a command of its own has none, None when one is configured."""
+    from kranzq.dispatch.choose import NO_COMMAND, NO_COMMAND_ADVICE  # noqa: PLC0415
+    from kranzq.dispatch.why import Reason  # noqa: PLC0415
+
+    try:
+        configured = load_config(environ).mission.command
+    except KranzqError as fault:
+        return Reason("configuration", fault.sentence.rstrip("."), fault.advice or "See: kranzq check")
+    return None if configured else Reason("no command", NO_COMMAND, NO_COMMAND_ADVICE)
 
 
 def known_missions(checkout: Checkout) -> set[str]:

@@ -39,6 +39,30 @@ class WithCommand(click.Command):
         return [*super().collect_usage_pieces(ctx), "[-- COMMAND...]"]
 
 
+@click.command()
+@click.option("--as-root", is_flag=True, help="Root means it, in another user's checkout (in a container).")
+@click.pass_obj
+def init(directory: str, *, as_root: bool) -> None:
+    """Make the queue of this checkout, or of this directory where there is no git. Safe to repeat."""
+    from kranzq.dispatch.begin import begin
+
+    checkout = wiring.checkout_to_make(directory, os.environ)
+    begun = begin(checkout, wiring.make_queue, as_root=as_root)
+    for path in begun.made:
+        say(f"Made {path}")
+    if begun.ignored:
+        say(f"Added to {checkout.kranz}/.gitignore: {' '.join(begun.ignored)}")
+    say(f"The queue of {checkout.root} is {'ready' if begun.made else 'there already'}.")
+    say("  Approve a mission with: kranzq enqueue MISSION -- COMMAND; run it with: kranzq daemon, or kranzq drain")
+    if begun.tracked is None:
+        complain(f"Whether git tracks runtime state below {checkout.kranz} could not be read from its index.")
+    elif begun.tracked:
+        complain(
+            f"git tracks runtime state: {', '.join(begun.tracked[:3])}{' and more' if begun.tracked[3:] else ''}.\n"
+            "  A clone would bring it along. Take it out of git with: git rm -r --cached FILE"
+        )
+
+
 @click.command(cls=WithCommand)
 @click.argument("mission", required=False)
 @click.option("--priority", type=click.IntRange(0, 255), default=2, show_default=True, help="Lower is earlier.")
