@@ -1,0 +1,165 @@
+"""The verbs that look: list, status, why, history, logs, wait. None of them changes anything on disk."""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from kranzq import wiring
+from kranzq.cli.completing import complete_mission
+from kranzq.cli.say import complain, say, say_json
+from kranzq.errors import EXIT_BUSY, EXIT_FAILED, EXIT_LATER, EXIT_NOT_FOUND, NoSuchMission, NotFound
+from kranzq.model.checkout import Checkout
+from kranzq.model.ids import MissionId
+from kranzq.model.state import State
+
+_JSON = click.option("--json", "as_json", is_flag=True, help="For programs; keys are stable.")
+_MISSION = click.argument("mission", shell_complete=complete_mission)
+
+
+def _checkout(ctx: click.Context) -> Checkout:
+    return wiring.find_checkout(ctx.obj, os.environ)
+
+
+@click.command("list")
+@_JSON
+@click.option("--parked", is_flag=True, help="Only what is parked, with the reasons.")
+@click.option("--all", "everything", is_flag=True, help="Also what is parked or quarantined.")
+@click.pass_context
+def list_(ctx: click.Context, as_json: bool, parked: bool, everything: bool) -> None:
+    """Show what waits, in order: running, then what may run now, what is not due, and the inbox."""
+    from kranzq.cli.showing import listing_text
+    from kranzq.dispatch.look import Listing, listing
+
+    states = {State.PARKED} if parked else {State.CLAIMED, State.QUEUED, State.WAITING, State.INBOX}
+    states |= {State.PARKED} if everything else set()
+    with wiring.open_sight(_checkout(ctx), os.environ) as sight:
+        found = listing(sight, states) if sight is not None else Listing((), ())
+        aside = sight.queue.quarantined() if sight is not None and everything else []
+    if as_json:
+        bad = [{"file": name, "why": why} for name, why in found.bad]
+        quarantined = [{"file": name, "why": why} for name, why in aside]
+        say_json({"entries": [one.to_json() for one in found.entries], "bad": bad, "quarantined": quarantined})
+    else:
+        listing_text(found, aside, parked=parked)
+
+
+@click.command()
+@_JSON
+@click.pass_context
+def status(ctx: click.Context, as_json: bool) -> None:
+    """Show what runs, since when, what waits, whether a daemon is there, and what needs a person."""
+    from kranzq.cli.showing import status_text
+    from kranzq.dispatch.status import nothing_there
+    from kranzq.dispatch.status import status as look
+
+    checkout = _checkout(ctx)
+    with wiring.open_sight(checkout, os.environ) as sight:
+        found = look(sight) if sight is not None else nothing_there(checkout.root)
+    if as_json:
+        say_json(found.to_json())
+    else:
+        status_text(found)
+
+
+@click.command()
+@_MISSION
+@_JSON
+@click.pass_context
+def why(ctx: click.Context, mission: str, as_json: bool) -> None:
+    """Say why a mission does not run (or how it ended), and what would clear it."""
+    from kranzq.cli.showing import why_text
+    from kranzq.dispatch.why import why as ask
+
+    known = MissionId(mission)
+    with wiring.open_sight(_checkout(ctx), os.environ) as sight:
+        if sight is None:
+            raise NoSuchMission(known)
+        answer = ask(sight, known, no_command=wiring.no_command(os.environ))
+    if as_json:
+        say_json(answer.to_json())
+    else:
+        why_text(answer)
+
+
+@click.command()
+@click.argument("mission", required=False, shell_complete=complete_mission)
+@_JSON
+@click.option("--last", type=click.IntRange(min=1), metavar="N", help="Only the newest N.")
+@click.option("--all", "everything", is_flag=True, help="Also runs that have not ended.")
+@click.pass_context
+def history(ctx: click.Context, mission: str | None, as_json: bool, last: int | None, everything: bool) -> None:
+    """Show how runs ended, newest last."""
+    from kranzq.cli.showing import history_text
+    from kranzq.dispatch.past import history as look
+    from kranzq.dispatch.past import run_json
+
+    known = MissionId(mission) if mission is not None else None
+    with wiring.open_runs(_checkout(ctx)) as runs:
+        found = look(runs, known, last=last, unended=everything) if runs is not None else []
+    if as_json:
+        say_json({"runs": [run_json(record) for record in found]})
+    else:
+        history_text(found)
+
+
+@click.command()
+@_MISSION
+@click.option("--run", type=click.IntRange(min=1), metavar="N", help="Another run than the last one.")
+@click.option("-f", "--follow", is_flag=True, help="Go on until the run has ended.")
+@click.option("--tail", type=click.IntRange(min=0), metavar="N", help="Only the last N lines.")
+@click.pass_context
+def logs(ctx: click.Context, mission: str, run: int | None, follow: bool, tail: int | None) -> None:
+    """Show a run's output: on a terminal with control characters escaped, elsewhere byte by byte."""
+    from kranzq.cli.showing import sink
+    from kranzq.dispatch.follow import follow_run, show_run
+
+    known = MissionId(mission)
+    with wiring.open_runs(_checkout(ctx)) as runs:
+        numbers = runs.numbers(known) if runs is not None else []
+        if runs is None or not (numbers or runs.knows(known) or known in wiring.known_missions(runs.checkout)):
+            raise NoSuchMission(known)
+        if not numbers:
+            raise NotFound(f"Mission {known} has not run yet.", f"See why: kranzq why {known}")
+        number = run if run is not None else numbers[-1]
+        if number not in numbers:
+            raise NotFound(f"Mission {known} has no run {number}.", f"Its runs are {numbers[0]} to {numbers[-1]}")
+        show = follow_run if follow else show_run
+        if not show(runs, known, number, sink(), tail=tail):
+            raise NotFound(f"Run {number} of mission {known} has no output.", f"See: kranzq history {known}")
+
+
+@click.command()
+@_MISSION
+@click.option("--timeout", metavar="DUR", help="Leave with 75 after this time: 90s, 5m, 2h.")
+@_JSON
+@click.pass_context
+def wait(ctx: click.Context, mission: str, timeout: str | None, as_json: bool) -> None:
+    """Wait until a mission has ended: 0 succeeded, 1 otherwise, 3 unknown, 4 parked or quarantined, 75 timeout."""
+    from kranzq.cli.showing import end_json, end_text
+    from kranzq.dispatch.follow import wait_for_end
+
+    known, checkout = MissionId(mission), _checkout(ctx)
+    seconds = _seconds(timeout)
+    wiring.refuse_inside_mission(checkout, "wait", os.environ)
+    end = wait_for_end(lambda: wiring.open_look(checkout), checkout, known, timeout_s=seconds)
+    if end.state == "unknown":
+        raise NoSuchMission(known)
+    if as_json:
+        say_json(end_json(known, end))
+    elif end.succeeded:
+        say(end_text(known, end))
+    else:
+        complain(end_text(known, end))
+    codes = {"parked": EXIT_BUSY, "quarantined": EXIT_BUSY, "timeout": EXIT_LATER, "unknown": EXIT_NOT_FOUND}
+    ctx.exit(0 if end.succeeded else codes.get(end.state, EXIT_FAILED))
+
+
+def _seconds(text: str | None) -> float | None:
+    from kranzq.config import parse_duration
+
+    try:
+        return parse_duration(text) if text is not None else None
+    except ValueError as fault:
+        raise click.BadParameter(str(fault), param_hint="--timeout") from fault

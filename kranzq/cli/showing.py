@@ -1,0 +1,212 @@
+"""How the looking verbs show what they found to people: short tables, local times, what to type next."""
+
+from __future__ import annotations
+
+import codecs
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, TextIO
+
+from kranzq import __version__
+from kranzq.cli.say import clean, duration, local_time, say, say_styled, shade
+from kranzq.dispatch.daemon_seen import DaemonSeen, HiddenDaemon
+from kranzq.dispatch.past import run_json
+from kranzq.model.clock import seconds_of
+from kranzq.model.outcome import Outcome
+from kranzq.model.state import State
+
+if TYPE_CHECKING:
+    from kranzq.dispatch.busy_seen import BusySeen
+    from kranzq.dispatch.follow import MissionEnd, Sink
+    from kranzq.dispatch.look import Listed, Listing
+    from kranzq.dispatch.status import Status
+    from kranzq.dispatch.why import Why
+    from kranzq.runs.record import RunRecord
+
+
+def listing_text(found: Listing, quarantined: Sequence[tuple[str, str]], *, parked: bool) -> None:
+    """The table of entries, then the files that are none."""
+    rows = [(one.mission, str(one.priority), _seq(one), one.state.value, _remark(one)) for one in found.entries]
+    if rows:
+        table(("MISSION", "PRIO", "SEQ", "STATE", ""), rows)
+    elif not found.bad and not quarantined:
+        say("Nothing is parked." if parked else "Nothing waits.")
+    advice = dict.fromkeys(one.advice for one in found.entries if one.advice and one.state is not State.PARKED)
+    for text in advice:
+        say(f"  {text}")
+    if parked and rows:
+        say("  When one may run again: kranzq cancel MISSION, then kranzq enqueue MISSION")
+    for name, why in found.bad:
+        say(f"! {name} is no entry: {why}")
+    for name, why in quarantined:
+        say(f"quarantined  {name}: {why}")
+
+
+def status_text(found: Status) -> None:
+    """A short screen: what runs, since when, what waits, whether a daemon is there, what to look at."""
+    say_styled(shade(found.repo, bold=True) + f"  (kranzq {__version__})")
+    say(f"  runs     {_runs(found.busy)}")
+    say(f"  daemon   {_daemon(found.daemon)}")
+    counts = ", ".join(f"{number} {word}" for word, number in found.counts.items() if number or word == "queued")
+    say(f"  queue    {counts}")
+    if found.first:
+        say(f"  next     {', '.join(found.first)}")
+    if found.next_due is not None:
+        say(f"  due      the next one at {local_time(found.next_due)}")
+    if found.paused is not None:
+        say_styled("  " + shade(f"paused   {found.paused}. Go on with: kranzq resume", fg="yellow"))
+    for notice in found.warnings:
+        say_styled(shade("! ", fg="yellow") + clean(notice.text))
+        if notice.advice:
+            say(f"    {notice.advice}")
+
+
+def why_text(answer: Why) -> None:
+    """The reasons, the first that bites first."""
+    if not answer.reasons:
+        say(f"{answer.mission} is {answer.state.value}; nothing holds it up: it is next.")
+        return
+    say_styled(shade(answer.mission, bold=True) + f" is {answer.state.value}")
+    for reason in answer.reasons:
+        say(f"  {reason.text}")
+        if reason.clear:
+            say(f"      {reason.clear}")
+
+
+def history_text(found: Iterable[RunRecord]) -> None:
+    """The table of runs."""
+    rows = [
+        (
+            record.mission,
+            str(record.run),
+            record.outcome.value if record.outcome is not None else record.state,
+            str(run_json(record)["fate"] or "-"),
+            local_time(seconds_of(record.started_at)),
+            _took(record),
+            record.reason if record.outcome is not Outcome.SUCCEEDED else "",
+        )
+        for record in found
+    ]
+    if rows:
+        table(("MISSION", "RUN", "OUTCOME", "FATE", "STARTED", "TOOK", ""), rows)
+    else:
+        say("Nothing has run yet.")
+
+
+def end_text(mission: str, end: MissionEnd) -> str:
+    """One line: what a wait came to."""
+    if end.state == "ended" and end.record is not None:
+        outcome = end.record.outcome.value if end.record.outcome is not None else "ended"
+        return f"{mission}: run {end.record.run} {outcome}" + (f", {end.reason}" if end.reason else "")
+    return f"{mission}: {end.state}" + (f", {end.reason}" if end.reason else "")
+
+
+def end_json(mission: str, end: MissionEnd) -> dict[str, object]:
+    """What a wait came to, with stable keys."""
+    run = run_json(end.record) if end.record is not None else {}
+    return {
+        "mission": mission,
+        "state": end.state,
+        "run": run.get("run"),
+        "outcome": run.get("outcome"),
+        "exitCode": run.get("exitCode"),
+        "signal": run.get("signal"),
+        "reason": end.reason,
+    }
+
+
+def table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
+    """Rows in columns as wide as they need to be."""
+    shown = [tuple(clean(cell.replace("\n", " ")) for cell in row) for row in (head, *rows)]
+    widths = [max(len(row[at]) for row in shown) for at in range(len(head) - 1)]
+    for row in shown:
+        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
+        say_styled("  ".join([*cells, row[-1]]).rstrip())
+
+
+def sink() -> Sink:
+    """Where output of missions goes: a terminal gets it cleaned, anything else byte by byte."""
+    return _Terminal(sys.stdout) if sys.stdout.isatty() else _Plain()
+
+
+class _Plain:
+    """Bytes as they are; a gap is a line of its own."""
+
+    def data(self, piece: bytes) -> None:
+        sys.stdout.buffer.write(piece)
+
+    def gap(self, size: int) -> None:
+        sys.stdout.buffer.write(f"\n{_gap(size)}\n".encode())
+
+    def pause(self) -> None:
+        sys.stdout.buffer.flush()
+
+
+class _Terminal:
+    """Line by line, with control characters shown instead of acting."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+
+    def data(self, piece: bytes) -> None:
+        text = self._decoder.decode(piece).replace("\r\n", "\n").replace("\r", "\n")
+        for line in text.splitlines(keepends=True):
+            self._stream.write(clean(line))
+
+    def gap(self, size: int) -> None:
+        self._stream.write(f"\n{_gap(size)}\n")
+
+    def pause(self) -> None:
+        self._stream.flush()
+
+
+def _gap(size: int) -> str:
+    return f"… {size} bytes left out …"
+
+
+def _seq(one: Listed) -> str:
+    return "-" if one.seq is None else str(one.seq)
+
+
+def _remark(one: Listed) -> str:
+    parts = [f"due {local_time(one.due_ms / 1000)}"] if one.due_ms is not None else []
+    parts += [f"after {', '.join(one.waiting_for)}"] if one.waiting_for else []
+    parts += [one.note] if one.note else []
+    return "; ".join(parts)
+
+
+def _runs(busy: BusySeen | None) -> str:
+    if busy is None:
+        return "nothing"
+    now = time.time()
+    lasts = f", for {duration(now - busy.since)} (since {local_time(busy.since)})" if busy.since is not None else ""
+    if busy.by not in {"keeper", "claim"} or busy.mission is None:
+        return f"busy: {busy.text}{lasts}"
+    run = f", run {busy.run}" if busy.run is not None else ""
+    spoke = (
+        f"; last output {duration(now - busy.last_output)} ago" if busy.last_output is not None else "; no output yet"
+    )
+    process = f"pid {busy.process}, " if busy.process is not None else ""
+    return f"{busy.mission}{run}{lasts}, {process}keeper {busy.pid or 'unknown'}{spoke}"
+
+
+def _daemon(daemon: DaemonSeen | HiddenDaemon | None) -> str:
+    match daemon:
+        case None:
+            return "none"
+        case HiddenDaemon(why):
+            return f"cannot be seen from here: {why}"
+        case DaemonSeen():
+            looked = seconds_of(daemon.last_scan)
+            parts = [f"pid {daemon.pid}", f"since {local_time(seconds_of(daemon.since))}"]
+            parts += [f"wakes on {daemon.watching}"] if daemon.watching else []
+            parts += [f"last look {duration(time.time() - looked)} ago"] if looked is not None else []
+            parts += ["stopping"] if daemon.stopping else []
+            return ", ".join(parts)
+
+
+def _took(record: RunRecord) -> str:
+    start, end = seconds_of(record.started_at), seconds_of(record.ended_at)
+    return duration(end - start) if start is not None and end is not None else "-"

@@ -1,0 +1,194 @@
+"""Who has the checkout, and which run is it? Asked of the kernel, the claims and kranz's records; nothing is taken.
+
+The kernel's lock decides whether the checkout is busy, claims and records say with what. Below `status` and `why`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from kranzq.busy import foreign
+from kranzq.busy import record as busy_record
+from kranzq.busy.foreign import Engines
+from kranzq.busy.lock import BusyLock
+from kranzq.disk.read import Unreadable, read_regular
+from kranzq.dispatch.daemon_seen import inode_is_locked
+from kranzq.dispatch.evidence import Backstop, judge_holder
+from kranzq.dispatch.look import LookQueue, Sight
+from kranzq.liveness import HolderRecord, judge
+from kranzq.model.checkout import Checkout
+from kranzq.model.claim import Claimed
+from kranzq.model.clock import seconds_of
+from kranzq.model.ids import MissionId
+from kranzq.model.process import Judgement, Liveness
+from kranzq.runs.folders import OUTPUT, Runs
+from kranzq.runs.holders import LockJudgement, Situation, judge_lock
+from kranzq.runs.record import RunRecord
+
+By = Literal["keeper", "dispatcher", "leftovers", "hidden", "kranz", "claim"]
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimSeen:
+    """One claim with its record and the verdict on its holder."""
+
+    claimed: Claimed
+    record: RunRecord | None
+    judged: Judgement
+
+    def to_json(self) -> dict[str, object]:
+        """The claim with the documented keys."""
+        return {
+            "name": self.claimed.place.name,
+            "mission": self.claimed.place.mission,
+            "verdict": self.judged.verdict.value,
+            "evidence": self.judged.evidence,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class BusySeen:
+    """Who has the checkout. `text` is half a sentence for people; `since` and `last_output` are wall seconds."""
+
+    by: By
+    text: str
+    mission: str | None = None
+    pid: int | None = None
+    since: float | None = None
+    run: int | None = None
+    process: int | None = None
+    last_output: float | None = None
+    leftovers: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Occupancy:
+    """The claims, and who has the checkout: None when nobody."""
+
+    claims: tuple[ClaimSeen, ...]
+    busy: BusySeen | None
+
+
+def occupancy(sight: Sight) -> Occupancy:
+    """Look at lock and claims once."""
+    lock = lock_situation(sight.checkout, sight.queue)
+    claims = _claims(sight, lock_is_free=lock is None)
+    busy = _of_lock(sight, lock, claims) if lock is not None else _without_lock(sight, claims)
+    return Occupancy(claims, busy)
+
+
+def lock_situation(checkout: Checkout, queue: LookQueue) -> LockJudgement | None:
+    """Who holds the busy lock, None when nobody does."""
+    locks = BusyLock(checkout).open_unlocked(queue.fd)
+    try:
+        judged = judge_lock(locks)
+        if judged.situation is not Situation.CANNOT_SEE or judged.holders:
+            return judged
+        if any(inode_is_locked(os.fstat(lock).st_ino) for lock in locks):
+            return judged
+    finally:
+        for lock in locks:
+            os.close(lock)
+    # nobody to be seen, here or in the kernel's table; only a holder of another namespace would be in neither
+    record = busy_record.read(queue.fd)
+    return judged if record is not None and judge(record.process).verdict is Liveness.UNKNOWN else None
+
+
+def last_output(runs: Runs, mission: MissionId, run: int) -> float | None:
+    """When a run last said something, in wall seconds; None when it said nothing."""
+    folder = runs.open(mission, run)
+    if folder is None:
+        return None
+    with folder, contextlib.suppress(OSError):
+        seen = os.stat(OUTPUT, dir_fd=folder.fd, follow_symlinks=False)
+        return seen.st_mtime if seen.st_size else None
+    return None
+
+
+def _claims(sight: Sight, *, lock_is_free: bool) -> tuple[ClaimSeen, ...]:
+    runs = Runs(sight.checkout, sight.queue.kranz_fd)
+    backstop = Backstop(sight.clock, remembers=False)
+    found = []
+    for claimed in sight.queue.claims():
+        record = runs.of_claim(claimed.place.mission, claimed.place.name)
+        found.append(ClaimSeen(claimed, record, judge_holder(claimed, record, backstop, in_hand=lock_is_free)))
+    return tuple(found)
+
+
+def _of_lock(sight: Sight, lock: LockJudgement, claims: Sequence[ClaimSeen]) -> BusySeen:
+    named = busy_record.read(sight.queue.fd)
+    since = seconds_of(named.since) if named is not None else None
+    mission, run = (named.mission, named.run) if named is not None else (None, None)
+    match lock.situation:
+        case Situation.KEEPER:
+            pid = lock.pid or None
+            claim = _claim_of(claims, pid, mission)
+            if claim is not None:
+                return _running(sight, claim, pid, "keeper")
+            who = f"keeper {pid}" if pid else "a keeper of another namespace"
+            return BusySeen("keeper", f"{who}, whose claim is gone", mission, pid, since, run)
+        case Situation.DISPATCHER:
+            return BusySeen("dispatcher", f"dispatcher {lock.pid} is at work", None, lock.pid, since)
+        case Situation.LEFTOVERS:
+            pids = tuple(sorted({holder.pid for holder in lock.holders}))
+            shown = ", ".join(map(str, pids))
+            text = f"leftovers of a killed keeper hold it: pid {shown}"
+            return BusySeen("leftovers", text, mission, None, since, run, leftovers=pids)
+        case Situation.CANNOT_SEE:
+            text = "its holder cannot be seen from here (another namespace, user or machine)"
+            return BusySeen("hidden", text, mission, None, since, run)
+
+
+def _claim_of(claims: Sequence[ClaimSeen], pid: int | None, mission: str | None) -> ClaimSeen | None:
+    """The claim of the keeper that lives: by its pid, or where that is not ours to see by what its record says."""
+    if pid is not None:
+        return next((one for one in claims if one.claimed.pid == pid), None)
+    alive = [one for one in claims if one.judged.verdict is not Liveness.GONE]
+    return next((one for one in alive if one.claimed.place.mission == mission), alive[0] if alive else None)
+
+
+def _running(sight: Sight, claim: ClaimSeen, pid: int | None, by: By) -> BusySeen:
+    mission, record = claim.claimed.place.mission, claim.record
+    if record is None:
+        return BusySeen(by, claim.judged.evidence, mission, pid, claim.claimed.modified_at)
+    runs = Runs(sight.checkout, sight.queue.kranz_fd)
+    return BusySeen(
+        by,
+        f"run {record.run} of mission {mission}",
+        mission,
+        pid,
+        seconds_of(record.started_at) or seconds_of(record.created_at),
+        record.run,
+        record.process[0] if record.process is not None else None,
+        last_output(runs, mission, record.run),
+    )
+
+
+def _without_lock(sight: Sight, claims: Sequence[ClaimSeen]) -> BusySeen | None:
+    """Who keeps turns away though the kernel's lock is free: kranz, or a claim that may be alive."""
+    if (evidence := foreign.look(sight.queue.fd)) is not None:
+        mission, pid = foreign.read_mission(sight.queue.fd), _kranz_pid(sight.queue.fd)
+        return BusySeen("kranz", f"kranz's busy lock: {evidence}", mission, pid)
+    if (engine := Engines().alive(sight.queue.kranz_fd)) is not None:
+        text, pid = engine
+        return BusySeen("kranz", text, None, pid or None)
+    for claim in claims:
+        alive = claim.judged.verdict is Liveness.ALIVE and (
+            claim.record is not None or claim.claimed.suffix is not None
+        )
+        if alive or (claim.judged.verdict is Liveness.UNKNOWN and claim.record is not None):
+            return _running(sight, claim, claim.claimed.pid, "claim")
+    return None
+
+
+def _kranz_pid(queue: int) -> int | None:
+    try:
+        found = read_regular(foreign.LOCK, dir_fd=queue)
+    except Unreadable:
+        return None
+    record = HolderRecord.parse(found.data) if found is not None else None
+    return record.pid if record is not None else None

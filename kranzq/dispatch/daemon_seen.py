@@ -1,0 +1,93 @@
+"""Is a daemon there? Its record and the kernel's table of locks tell; its lock is never tried.
+
+A daemon that starts at this very moment must not find its lock held by somebody who only looked. A record counts only
+while its process lives and the lock is held.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from kranzq.disk.read import Unreadable, read_regular
+from kranzq.liveness import judge
+from kranzq.model.process import Liveness, ProcessIdentity
+from kranzq.runs.record import load
+
+DAEMON_JSON = ".daemon.json"
+DAEMON_FLOCK = ".daemon.flock"
+_LOCK_TABLE = "/proc/locks"
+
+
+@dataclass(frozen=True, slots=True)
+class DaemonSeen:
+    """What a daemon says of itself. Times are RFC 3339, empty where the record has none."""
+
+    pid: int
+    since: str
+    watching: str
+    last_scan: str
+    version: str
+    stopping: bool = False
+    on_stop: str = ""
+
+    def to_json(self) -> dict[str, object]:
+        """The daemon with the documented keys."""
+        return {
+            "pid": self.pid,
+            "since": self.since or None,
+            "watching": self.watching or None,
+            "lastScan": self.last_scan or None,
+            "version": self.version or None,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class HiddenDaemon:
+    """A daemon may live where we cannot see it; `why` is half a sentence."""
+
+    why: str
+
+
+def look_for_daemon(queue: int) -> DaemonSeen | HiddenDaemon | None:
+    """The daemon that serves the queue behind the descriptor, None when there is none."""
+    try:
+        found = read_regular(DAEMON_JSON, dir_fd=queue)
+    except Unreadable as fault:
+        return HiddenDaemon(f"{DAEMON_JSON} cannot be read: {fault.why}") if lock_is_held(queue, DAEMON_FLOCK) else None
+    value = load(found.data) if found is not None else None
+    process = ProcessIdentity.from_json(value.get("process")) if value is not None else None
+    if value is None or process is None:
+        return None
+    judged = judge(process)
+    if judged.verdict is Liveness.UNKNOWN:
+        return HiddenDaemon(judged.evidence)
+    if judged.verdict is Liveness.GONE or lock_is_held(queue, DAEMON_FLOCK) is False:
+        return None
+    since, watching, last_scan, version, on_stop = (
+        text if isinstance(text := value.get(key), str) else ""
+        for key in ("since", "watching", "lastScan", "version", "onStop")
+    )
+    return DaemonSeen(process.pid, since, watching, last_scan, version, value.get("stopping") is True, on_stop)
+
+
+def lock_is_held(queue: int, name: str) -> bool | None:
+    """Whether a process that we can see holds a flock on a file; None when the system does not show its locks."""
+    try:
+        seen = os.stat(name, dir_fd=queue, follow_symlinks=False)
+    except OSError:
+        return False
+    return inode_is_locked(seen.st_ino)
+
+
+def inode_is_locked(inode: int) -> bool | None:
+    """As `lock_is_held`. The table shows a device of the file system's own, so the inode alone is compared."""
+    try:
+        with open(_LOCK_TABLE, encoding="ascii", errors="replace") as table:
+            lines = [line.split() for line in table]
+    except OSError:
+        return None
+    return any(
+        "FLOCK" in fields and "->" not in fields and any(field.endswith(f":{inode}") for field in fields)
+        for fields in lines
+    )

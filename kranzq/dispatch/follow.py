@@ -1,0 +1,288 @@
+"""Waiting for a mission's end, and following what its runs say. Each look opens the queue anew and holds nothing.
+
+Output is read in bounded pieces, its bytes as they are; a gap (what was left out of a log over its cap) is told as a
+number. Following ends with the run, also when its keeper dies.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from kranzq.disk.read import GONE
+from kranzq.dispatch.aside_seen import inbox, quarantined_as
+from kranzq.dispatch.look import LookQueue, OpenLook, distinct
+from kranzq.liveness import judge
+from kranzq.model.checkout import Checkout
+from kranzq.model.ids import MissionId
+from kranzq.model.outcome import Outcome
+from kranzq.model.process import Liveness
+from kranzq.model.state import State
+from kranzq.runs.folders import OUTPUT, RunFolder, Runs
+from kranzq.runs.record import RunRecord
+
+PIECE = 64 * 1024
+TAIL_LIMIT = 16 * 1024 * 1024
+"""So far back a tail looks for the beginnings of lines."""
+_PAUSE_FIRST_S = 0.1
+_PAUSE_MOST_S = 0.5
+_SHARE = 30  # a look may take one part in thirty of the time, however large the queue is
+
+
+class Sink(Protocol):
+    """Where output goes."""
+
+    def data(self, piece: bytes) -> None:
+        """Some bytes, as they are on disk."""
+        ...
+
+    def gap(self, size: int) -> None:
+        """Here `size` bytes were left out."""
+        ...
+
+    def pause(self) -> None:
+        """That was all for now."""
+        ...
+
+
+EndState = Literal["ended", "parked", "quarantined", "removed", "unknown", "timeout"]
+
+
+@dataclass(frozen=True, slots=True)
+class MissionEnd:
+    """What a wait came to. `record` is the last run's where it ended by one; `reason` is half a sentence."""
+
+    state: EndState
+    record: RunRecord | None = None
+    reason: str = ""
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether the last run succeeded."""
+        return self.state == "ended" and self.record is not None and self.record.outcome is Outcome.SUCCEEDED
+
+
+def wait_for_end(
+    open_queue: OpenLook,
+    checkout: Checkout,
+    mission: MissionId,
+    *,
+    timeout_s: float | None = None,
+    sink: Sink | None = None,
+    after_run: int | None = None,
+) -> MissionEnd:
+    """Wait until nothing of the mission waits or runs any more; with `sink`, the output of its runs goes there.
+
+    Whoever has just enqueued gives the mission's last run before that as `after_run` (0: none): only what comes after
+    it counts, however fast it ended.
+    """
+    watch = _Watch(checkout, mission, after_run)
+    reader: _RunReader | None = None
+    until = None if timeout_s is None else time.monotonic() + timeout_s
+    with contextlib.ExitStack() as stack:
+        for pause in _pauses():
+            began = time.monotonic()
+            with open_queue() as queue:
+                end = watch.look(queue)
+                if sink is not None and queue is not None and (reader is None or reader.over):
+                    reader = _next_reader(Runs(checkout, queue.kranz_fd), watch, reader, stack)
+            if reader is not None and sink is not None:
+                reader.pump(sink)
+            if end is not None and (reader is None or reader.over):
+                return end
+            now = time.monotonic()
+            if until is not None and now >= until:
+                return MissionEnd("timeout", reason="it has not ended yet")
+            rest = max(pause, min((now - began) * _SHARE, 2.0))
+            time.sleep(rest if until is None else min(rest, max(0.0, until - now)))
+    raise AssertionError("the pauses never end")
+
+
+def follow_run(runs: Runs, mission: MissionId, run: int, sink: Sink, *, tail: int | None = None) -> bool:
+    """Send a run's output to `sink` until the run has ended; False when it has no output file."""
+    with contextlib.ExitStack() as stack:
+        reader = _RunReader.open(runs, mission, run, stack)
+        if reader is None:
+            return False
+        if tail is not None:
+            reader.output.seek_tail(tail)
+        for pause in _pauses():
+            reader.pump(sink)
+            if reader.over:
+                return True
+            time.sleep(pause)
+    return True
+
+
+def show_run(runs: Runs, mission: MissionId, run: int, sink: Sink, *, tail: int | None = None) -> bool:
+    """Send what a run has said so far to `sink`; False when it has no output file."""
+    with contextlib.ExitStack() as stack:
+        reader = _RunReader.open(runs, mission, run, stack)
+        if reader is None:
+            return False
+        if tail is not None:
+            reader.output.seek_tail(tail)
+        reader.output.pump(sink)
+    return True
+
+
+def is_over(folder: RunFolder) -> bool:
+    """Whether a run says nothing more: its end is recorded, or its keeper is gone, or its folder is."""
+    record = folder.read()
+    if record is None:
+        return True
+    end = folder.read_exit(record.nonce)
+    return (
+        record.state == "ended" or (end is not None and end.complete) or judge(record.keeper).verdict is Liveness.GONE
+    )
+
+
+class Output:
+    """An output file that is read forwards from a position, in pieces."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self._at = 0
+
+    def pump(self, sink: Sink) -> None:
+        """Send everything from the position to the present end."""
+        while self._at < (size := os.fstat(self._fd).st_size):
+            begin = self._seek(os.SEEK_DATA, size)
+            if begin > self._at:
+                sink.gap(begin - self._at)
+                self._at = begin
+                continue
+            stop = min(self._seek(os.SEEK_HOLE, size), self._at + PIECE)
+            piece = os.pread(self._fd, max(1, stop - self._at), self._at)
+            if not piece:
+                break
+            sink.data(piece)
+            self._at += len(piece)
+        sink.pause()
+
+    def seek_tail(self, lines: int) -> None:
+        """Go to where the last `lines` lines begin, looking back a bounded way only."""
+        at = end = os.fstat(self._fd).st_size
+        wanted = lines + 1  # the newline that ends the line before the first one wanted
+        if end and os.pread(self._fd, 1, end - 1) != b"\n":
+            wanted -= 1
+        self._at = max(0, end - TAIL_LIMIT)
+        while wanted > 0 and at > self._at:
+            begin = max(self._at, at - PIECE)
+            piece = os.pread(self._fd, at - begin, begin)
+            while wanted > 0 and (found := piece.rfind(b"\n")) >= 0:
+                wanted -= 1
+                if wanted == 0:
+                    self._at = begin + found + 1
+                piece = piece[:found]
+            at = begin
+
+    def _seek(self, how: int, size: int) -> int:
+        try:
+            return min(os.lseek(self._fd, self._at, how), size)
+        except OSError as fault:
+            if fault.errno == errno.ENXIO:  # nothing but a gap up to the end
+                return size
+            return self._at if how == os.SEEK_DATA else size
+
+
+class _RunReader:
+    """One run's folder and output, open; `over` once the run has ended and everything was sent."""
+
+    def __init__(self, folder: RunFolder, output: Output) -> None:
+        self.folder = folder
+        self.output = output
+        self.over = False
+
+    @classmethod
+    def open(cls, runs: Runs, mission: MissionId, run: int, stack: contextlib.ExitStack) -> _RunReader | None:
+        """The reader, or None when the run or its output is not there."""
+        folder = runs.open(mission, run)
+        if folder is None:
+            return None
+        with contextlib.ExitStack() as opened:
+            opened.enter_context(folder)
+            try:
+                fd = os.open(OUTPUT, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder.fd)
+            except OSError as fault:
+                if fault.errno in GONE or fault.errno == errno.ELOOP:
+                    return None
+                raise
+            opened.callback(os.close, fd)
+            if not stat.S_ISREG(os.fstat(fd).st_mode):
+                return None
+            stack.push(opened.pop_all())
+            return cls(folder, Output(fd))
+
+    def pump(self, sink: Sink) -> None:
+        """Send what is new."""
+        over = is_over(self.folder)  # asked first: what is said before the end must not be missed
+        self.output.pump(sink)
+        self.over = over
+
+
+class _Watch:
+    """One mission's way through the queue, from the first look on."""
+
+    def __init__(self, checkout: Checkout, mission: MissionId, after_run: int | None) -> None:
+        self._checkout = checkout
+        self.mission = mission
+        self._active = after_run is not None
+        self._missing = 0
+        self.ended_before = after_run or 0
+        """The last run that had ended before the first look: a later one is what is waited for."""
+
+    def look(self, queue: LookQueue | None) -> MissionEnd | None:
+        """The end, or None while there is something to wait for."""
+        if queue is None:
+            return self._gone(None)
+        places = [place for place in distinct(queue.places(self.mission)) if place.mission == self.mission]
+        waiting = [place for place in places if place.state is not State.PARKED]
+        if not self._active:
+            claims = {place.name for place in waiting if place.state is State.CLAIMED}
+            records = Runs(self._checkout, queue.kranz_fd).records(self.mission)
+            ended = (one.run for one in records if one.state == "ended" and one.claim not in claims)
+            self.ended_before = next(ended, 0)
+        if waiting or any(entry.mission == self.mission for entry in inbox(queue.fd)[0]):
+            self._active, self._missing = True, 0
+            return None
+        if places:
+            return MissionEnd("parked", reason=queue.why_parked(places[0]))
+        # a file that moves while two folders are listed is in neither: only a second look proves that it is gone
+        self._missing += 1
+        return self._gone(queue) if self._missing > 1 else None
+
+    def _gone(self, queue: LookQueue | None) -> MissionEnd:
+        if queue is None:
+            return MissionEnd("removed" if self._active else "unknown", reason="the checkout has no queue")
+        records = Runs(self._checkout, queue.kranz_fd).records(self.mission)
+        last = next((one for one in records if one.state == "ended"), None)
+        aside = quarantined_as(queue, self.mission, last.number if last is not None else None)
+        if aside is not None:
+            return MissionEnd("quarantined", reason=aside[1])
+        if self._active and (last is None or last.run <= self.ended_before):
+            return MissionEnd("removed", reason="it was taken out of the queue before it ran")
+        return MissionEnd("ended", last, last.reason) if last is not None else MissionEnd("unknown")
+
+
+def _next_reader(
+    runs: Runs, watch: _Watch, before: _RunReader | None, stack: contextlib.ExitStack
+) -> _RunReader | None:
+    """The reader of the next run after the one that is over; the old one stays until there is one."""
+    known = before.folder.run if before is not None else watch.ended_before
+    following = next((run for run in runs.numbers(watch.mission) if run > known), None)
+    opened = _RunReader.open(runs, watch.mission, following, stack) if following is not None else None
+    return opened or before
+
+
+def _pauses() -> Iterator[float]:
+    pause = _PAUSE_FIRST_S
+    while True:
+        yield pause
+        pause = min(pause * 1.2, _PAUSE_MOST_S)

@@ -1,0 +1,280 @@
+"""What lies in the queue, for whoever looks: entries in order, bad files, the inbox. Below `list`, `status` and `why`.
+
+Nothing on disk is changed by a look. Order and state come from names; content is read only where a signature, a due
+mission or a reason is shown.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from kranzq.dispatch.aside_seen import inbox
+from kranzq.errors import Refused
+from kranzq.model.checkout import Checkout
+from kranzq.model.claim import Claimed, Place
+from kranzq.model.clock import Clock, SystemClock, rfc3339
+from kranzq.model.entry import Entry
+from kranzq.model.ids import MissionId
+from kranzq.model.state import State
+from kranzq.trust.key import Key
+from kranzq.trust.mac import Keys, Signature, verify
+from kranzq.trust.may_run import Gate, Permit, PermitKind
+
+Signed = bool | str | None
+"""True, False for an unsigned entry, or what is wrong with the signature; None where the content cannot be read."""
+_ORDER = {State.CLAIMED: 0, State.QUEUED: 1, State.WAITING: 2, State.INBOX: 3, State.PARKED: 4}
+
+
+class BadFile(Protocol):
+    """A file that asks to be an entry and is none."""
+
+    @property
+    def name(self) -> str:
+        """Its name in the queue."""
+        ...
+
+    @property
+    def why(self) -> str:
+        """Half a sentence."""
+        ...
+
+    @property
+    def fresh(self) -> bool:
+        """Whether it may still be written."""
+        ...
+
+
+class LookQueue(Protocol):
+    """What a look asks of a queue; none of it changes anything."""
+
+    @property
+    def fd(self) -> int:
+        """The descriptor of `.kranz/queue`."""
+        ...
+
+    @property
+    def kranz_fd(self) -> int:
+        """The descriptor of `.kranz`."""
+        ...
+
+    def places(self, mission: MissionId | None = None) -> Sequence[Place]:
+        """Where entries are, all or one mission's."""
+        ...
+
+    def read(self, place: Place) -> Entry | None:
+        """The entry at a place, or None when it is gone or bad."""
+        ...
+
+    def bad(self) -> Sequence[BadFile]:
+        """What lies in the queue as a candidate and is no entry."""
+        ...
+
+    def claims(self) -> Sequence[Claimed]:
+        """All claims that lie in the queue."""
+        ...
+
+    def strange_claims(self) -> Sequence[str]:
+        """Names with a claim's mark that are no claims."""
+        ...
+
+    def quarantined(self) -> Sequence[tuple[str, str]]:
+        """Names in the quarantine with their reasons."""
+        ...
+
+    def why_parked(self, place: Place) -> str:
+        """The reason of a parked entry."""
+        ...
+
+    def paused(self) -> str | None:
+        """Why no new turns may be done, or None."""
+        ...
+
+
+OpenLook = Callable[[], AbstractContextManager[LookQueue | None]]
+"""Opens the queue for one look; None where the checkout has none."""
+
+
+class RememberedKeys:
+    """Keys that are read from disk once a look, not once an entry."""
+
+    def __init__(self, keys: Keys) -> None:
+        self._keys = keys
+        self._found: dict[str, Key | None] = {}
+
+    def find(self, key_id: str) -> Key | None:
+        """The key with this id, or None. Raises Refused when its file is not safe."""
+        if key_id not in self._found:
+            self._found[key_id] = self._keys.find(key_id)
+        return self._found[key_id]
+
+
+@dataclass(slots=True)
+class Sight:
+    """What one look is made of. `gate` must use `keys`."""
+
+    checkout: Checkout
+    queue: LookQueue
+    gate: Gate
+    keys: Keys
+    clock: Clock = field(default_factory=SystemClock)
+    _unsigned: Permit | None = None
+
+    def signature(self, entry: Entry) -> Signature | None:
+        """What the signature is worth; None when the key's file is not safe to use."""
+        try:
+            return verify(entry, self.checkout.root, self.keys)
+        except Refused:
+            return None
+
+    def permit(self, entry: Entry, signature: Signature | None) -> Permit:
+        """What the gate says. All unsigned entries get the same answer, so it is asked for one of them only."""
+        if signature is Signature.VALID:
+            return Permit(PermitKind.RUN, own_command=True)
+        if signature is not Signature.UNSIGNED:
+            return self.gate.may_run(entry, self.checkout.root)
+        if self._unsigned is None:
+            self._unsigned = self.gate.may_run(entry, self.checkout.root)
+        return self._unsigned
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """One entry as `list` shows it. `note` says what holds it up and `advice` what to type, for people."""
+
+    mission: str
+    priority: int
+    seq: int | None
+    state: State
+    due_ms: int | None = None
+    waiting_for: tuple[str, ...] = ()
+    signed: Signed = None
+    note: str = ""
+    advice: str = ""
+
+    def to_json(self) -> dict[str, object]:
+        """The entry with the documented keys."""
+        return {
+            "mission": self.mission,
+            "priority": self.priority,
+            "seq": self.seq,
+            "state": self.state.value,
+            "due": rfc3339(self.due_ms / 1000) if self.due_ms is not None else None,
+            "waitingFor": list(self.waiting_for),
+            "signed": self.signed,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """All entries in order, and the files that are none, each with its reason."""
+
+    entries: tuple[Listed, ...]
+    bad: tuple[tuple[str, str], ...]
+
+
+def listing(sight: Sight, states: Iterable[State]) -> Listing:
+    """The entries in these states, in order: what was claimed, what may run now, what waits, the rest."""
+    wanted = set(states)
+    bad: dict[str, str] = {}
+    places = [place for place in distinct(sight.queue.places()) if place.state in wanted]
+    found = [one for place in places if (one := _listed(sight, place)) is not None]
+    if State.QUEUED in wanted:
+        bad |= {one.name: f"{one.why}; {_fate_of(one)}" for one in sight.queue.bad()} if _any_bad(sight, found) else {}
+        found = [one for one in found if one.signed is not None or one.state is not State.QUEUED]
+    if State.INBOX in wanted:
+        entries, unreadable = inbox_listed(sight)
+        found += entries
+        bad |= unreadable
+    found.sort(key=_in_order)
+    return Listing(tuple(found), tuple(sorted(bad.items())))
+
+
+def distinct(places: Iterable[Place]) -> list[Place]:
+    """Each entry once: for an instant it can have two names, and then the later state is the true one."""
+    seen: dict[tuple[int, int, str], Place] = {}
+    for place in places:
+        key = (place.priority, place.number, place.mission)
+        if key not in seen or seen[key].state is State.QUEUED:
+            seen[key] = place
+    return list(seen.values())
+
+
+def inbox_listed(sight: Sight) -> tuple[list[Listed], dict[str, str]]:
+    """What lies in the inbox, as `list` shows it."""
+    entries, bad = inbox(sight.queue.fd)
+    note = "admitted by whoever looks next: a daemon, drain or enqueue"
+    listed = [Listed(one.mission, one.priority, None, State.INBOX, signed=False, note=note) for one in entries]
+    return listed, {name: f"{why}; it cannot be admitted" for name, why in bad.items()}
+
+
+def _listed(sight: Sight, place: Place) -> Listed | None:
+    entry = sight.queue.read(place)
+    if entry is None:
+        # moved since its name was read, or bad: what moved is found again under its new name
+        moved = next((one for one in sight.queue.places(place.mission) if _is_same(one, place)), None)
+        if moved is None:
+            return None
+        place, entry = moved, sight.queue.read(moved)
+    note, advice = (sight.queue.why_parked(place), _unpark(place)) if place.state is State.PARKED else ("", "")
+    if entry is None:
+        return Listed(place.mission, place.priority, place.number, place.state, place.due_ms, note=note)
+    signature = sight.signature(entry)
+    permit = sight.permit(entry, signature)
+    if permit.kind is not PermitKind.RUN and place.state is not State.PARKED:
+        note, advice = permit.why, permit.advice
+    after = tuple(entry.own.after) if entry.own is not None and place.state is State.WAITING else ()
+    return Listed(
+        place.mission,
+        place.priority,
+        place.number,
+        place.state,
+        place.due_ms,
+        after if place.due_ms is None else (),
+        signed_word(signature),
+        note,
+        advice,
+    )
+
+
+def signed_word(signature: Signature | None) -> Signed:
+    """How `list` says what a signature is worth. A key that may not be used is one that this user does not have."""
+    match signature:
+        case Signature.VALID:
+            return True
+        case Signature.UNSIGNED:
+            return False
+        case None:
+            return "unknown key"
+        case _:
+            return str(signature.value)
+
+
+def _any_bad(sight: Sight, found: Iterable[Listed]) -> bool:
+    """Whether a second look for reasons is worth its price: a name or a content that could not be read."""
+    if any(one.signed is None and one.state is State.QUEUED for one in found):
+        return True
+    known = {place.name for place in sight.queue.places()}
+    return any(
+        name.endswith(".json") and not name.startswith(".") and name not in known for name in os.listdir(sight.queue.fd)
+    )
+
+
+def _fate_of(bad: BadFile) -> str:
+    return "perhaps it is still being written" if bad.fresh else "it will be quarantined at the next turn"
+
+
+def _is_same(one: Place, other: Place) -> bool:
+    return (one.mission, one.priority, one.number) == (other.mission, other.priority, other.number)
+
+
+def _unpark(place: Place) -> str:
+    return f"To take it out: kranzq cancel {place.mission}; then it can be enqueued anew"
+
+
+def _in_order(one: Listed) -> tuple[int, int, int, int]:
+    due = one.due_ms or 0 if one.state is State.WAITING else 0
+    return _ORDER.get(one.state, 9), due, one.priority, one.seq or 0

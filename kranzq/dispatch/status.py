@@ -1,0 +1,236 @@
+"""The state of one checkout at one moment: what runs, what waits, who dispatches, and what a person should look at.
+
+Everything is looked at once and nothing is changed. `status` shows it, `why` takes its reasons from it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from kranzq import __version__
+from kranzq.dispatch.aside_seen import inbox_names
+from kranzq.dispatch.busy_seen import BusySeen, ClaimSeen, occupancy
+from kranzq.dispatch.daemon_seen import DaemonSeen, HiddenDaemon, look_for_daemon
+from kranzq.dispatch.look import Sight, distinct
+from kranzq.liveness import start_ticks
+from kranzq.model.claim import Place
+from kranzq.model.clock import rfc3339
+from kranzq.model.process import Liveness
+from kranzq.model.state import State
+from kranzq.runs.folders import Runs
+from kranzq.runs.record import RunRecord
+from kranzq.trust.mac import Signature
+from kranzq.trust.may_run import PermitKind
+
+LONG_RUN_S = 2 * 3600.0
+LONG_SILENCE_S = 30 * 60.0
+_END_PATIENCE_S = 1.5  # a keeper records an end at once, or after the second in which it waits for a TERM of its own
+_LOOK_AGAIN_S = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something a person should look at, and what to do about it."""
+
+    text: str
+    advice: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """All that `status` says."""
+
+    repo: str
+    daemon: DaemonSeen | HiddenDaemon | None
+    busy: BusySeen | None
+    counts: dict[str, int]
+    paused: str | None
+    claims: tuple[ClaimSeen, ...]
+    first: tuple[str, ...] = ()
+    next_due: float | None = None
+    warnings: tuple[Notice, ...] = ()
+
+    def to_json(self) -> dict[str, object]:
+        """The state with the documented keys."""
+        return {
+            "repo": self.repo,
+            "version": __version__,
+            "daemon": self.daemon.to_json() if isinstance(self.daemon, DaemonSeen) else None,
+            "busy": _busy_json(self.busy) if self.busy is not None else None,
+            **self.counts,
+            "paused": self.paused,
+            "claims": [claim.to_json() for claim in self.claims],
+        }
+
+
+COUNTED = ("queued", "waiting", "parked", "quarantined", "inbox", "unsigned")
+
+
+def nothing_there(repo: str) -> Status:
+    """The state of a checkout without a queue."""
+    return Status(repo, None, None, dict.fromkeys(COUNTED, 0), None, ())
+
+
+def status(sight: Sight) -> Status:
+    """Look at everything once."""
+    queue = sight.queue
+    places = sorted(distinct(queue.places()), key=lambda place: (place.priority, place.number))
+    seen = occupancy(sight)
+    trust = _Trust(sight, places)
+    states = Counter(place.state for place in places)
+    daemon = look_for_daemon(queue.fd)
+    paused = queue.paused()
+    counts = {
+        "queued": states[State.QUEUED],
+        "waiting": states[State.WAITING],
+        "parked": states[State.PARKED],
+        "quarantined": len(queue.quarantined()),
+        "inbox": len(inbox_names(queue.fd)),
+        "unsigned": trust.unsigned,
+    }
+    due = [place.due_ms for place in places if place.state is State.WAITING and place.due_ms is not None]
+    warnings = [*_about_busy(sight, seen.busy, seen.claims), *_about_claims(seen.claims), *trust.warnings]
+    warnings += _about_files(sight, counts, bad=trust.bad)
+    if states[State.QUEUED] + states[State.WAITING] + counts["inbox"] and paused is None:
+        warnings += _about_daemon(daemon)
+    return Status(
+        sight.checkout.root,
+        daemon,
+        seen.busy,
+        counts,
+        paused,
+        seen.claims,
+        tuple(place.mission for place in places if place.state is State.QUEUED and place.name not in trust.held_up)[:3],
+        min(due) / 1000 if due else None,
+        tuple(warnings),
+    )
+
+
+class _Trust:
+    """What signatures say of the entries that could run: how many are unsigned, and which of them wait for a person."""
+
+    def __init__(self, sight: Sight, places: Iterable[Place]) -> None:
+        self.unsigned = 0
+        self.bad = False
+        self.held_up: set[str] = set()
+        reasons: Counter[tuple[str, str]] = Counter()
+        for place in places:
+            if place.state not in {State.QUEUED, State.WAITING}:
+                continue
+            entry = sight.queue.read(place)
+            if entry is None:
+                self.bad = True
+                self.held_up.add(place.name)
+                continue
+            signature = sight.signature(entry)
+            self.unsigned += signature is Signature.UNSIGNED
+            permit = sight.permit(entry, signature)
+            if permit.kind is not PermitKind.RUN:
+                self.held_up.add(place.name)
+                reasons[permit.why, permit.advice] += 1
+        self.warnings = [
+            Notice(f"{_count(number, 'entry', 'entries')} will not run: {why}", advice)
+            for (why, advice), number in sorted(reasons.items())
+        ]
+
+
+def _about_busy(sight: Sight, busy: BusySeen | None, claims: Iterable[ClaimSeen]) -> Iterable[Notice]:
+    if busy is None:
+        return
+    if busy.by == "leftovers":
+        yield Notice(busy.text, "A daemon ends them; without one type: kranzq recover")
+    if busy.mission is None or busy.run is None or busy.by != "keeper":
+        return
+    mission, now = busy.mission, sight.clock.now()
+    if busy.since is not None and now - busy.since > LONG_RUN_S:
+        yield Notice(f"mission {mission} has run for more than 2 hours", f"See what it says: kranzq logs -f {mission}")
+    spoke = busy.last_output or busy.since
+    if spoke is not None and now - spoke > LONG_SILENCE_S:
+        minutes = int((now - spoke) / 60)
+        yield Notice(f"mission {mission} has said nothing for {minutes} min", f"To end it: kranzq cancel {mission}")
+    record = next((claim.record for claim in claims if claim.claimed.place.mission == mission), None)
+    if record is not None:
+        yield from about_keeper(Runs(sight.checkout, sight.queue.kranz_fd), record)
+
+
+def about_keeper(runs: Runs, record: RunRecord) -> Iterable[Notice]:
+    """What keeps a living keeper from leaving: processes that do not end, or an end that it cannot write."""
+    folder = runs.open(record.mission, record.run)
+    if folder is None:
+        yield Notice(f"the folder of run {record.run} of mission {record.mission} is gone")
+        return
+    with folder:
+        pids = [one.get("pid") for one in folder.stuck() if isinstance(one, dict)]
+        if pids:
+            shown = ", ".join(map(str, pids))
+            yield Notice(
+                f"processes of mission {record.mission} do not end: pid {shown}",
+                "The checkout is free when they are gone",
+            )
+        until = time.monotonic() + _END_PATIENCE_S
+        while record.process is not None and start_ticks(record.process[0]) != record.process[1]:
+            if folder.read_exit(record.nonce) is not None or start_ticks(record.keeper.pid) is None:
+                return
+            if time.monotonic() > until:
+                text = f"mission {record.mission} has ended, but its keeper {record.keeper.pid} cannot record the end"
+                yield Notice(text, f"Free space on the disk; the reason stands in {folder.path}/keeper.log")
+                return
+            time.sleep(_LOOK_AGAIN_S)
+
+
+def _about_claims(claims: Iterable[ClaimSeen]) -> Iterable[Notice]:
+    for claim in claims:
+        name = claim.claimed.place.name
+        if claim.judged.verdict is Liveness.GONE:
+            text = f"the holder of claim {name} is gone: {claim.judged.evidence}"
+            yield Notice(text, "A daemon puts it right; without one type: kranzq recover")
+        elif claim.judged.verdict is Liveness.UNKNOWN:
+            yield Notice(
+                f"nothing is known of the holder of claim {name}: {claim.judged.evidence}", "See: kranzq recover"
+            )
+
+
+def _about_files(sight: Sight, counts: dict[str, int], *, bad: bool) -> Iterable[Notice]:
+    if bad:
+        for one in sight.queue.bad():
+            yield Notice(f"{one.name} is no entry: {one.why}", "It will be quarantined at the next turn")
+    if counts["quarantined"]:
+        number = _count(counts["quarantined"], "file lies", "files lie")
+        yield Notice(f"{number} in the quarantine", "See which and why: kranzq list --all")
+    if counts["parked"]:
+        number = _count(counts["parked"], "mission is", "missions are")
+        yield Notice(f"{number} parked and will not run", "See why: kranzq list --parked")
+    for name in sight.queue.strange_claims():
+        yield Notice(f"{name} bears the mark of a claim and is none", "Look at it, and remove it by hand")
+
+
+def _about_daemon(daemon: DaemonSeen | HiddenDaemon | None) -> Iterable[Notice]:
+    match daemon:
+        case None:
+            yield Notice("no daemon runs, so nothing will start", "Type: kranzq daemon (or once: kranzq drain)")
+        case HiddenDaemon(why):
+            yield Notice(f"whether a daemon runs cannot be seen from here: {why}")
+        case DaemonSeen(stopping=True):
+            yield Notice("the daemon is stopping and starts nothing more", "When it has left, type: kranzq daemon")
+        case DaemonSeen(version=version) if version not in {"", __version__}:
+            yield Notice(f"the daemon is of version {version}, this is {__version__}", "Restart it when you like")
+        case _:
+            pass
+
+
+def _busy_json(busy: BusySeen) -> dict[str, object]:
+    return {
+        "mission": busy.mission,
+        "pid": busy.pid,
+        "since": rfc3339(busy.since) if busy.since is not None else None,
+        "run": busy.run,
+        "lastOutput": rfc3339(busy.last_output) if busy.last_output is not None else None,
+        "leftovers": list(busy.leftovers),
+    }
+
+
+def _count(number: int, one: str, many: str) -> str:
+    return f"{number} {one if number == 1 else many}"
