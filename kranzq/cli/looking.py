@@ -93,13 +93,12 @@ def history(ctx: click.Context, mission: str | None, as_json: bool, last: int | 
     """Show how runs ended, newest last."""
     from kranzq.cli.showing import history_text
     from kranzq.dispatch.past import history as look
-    from kranzq.dispatch.past import run_json
 
     known = MissionId(mission) if mission is not None else None
     with wiring.open_runs(_checkout(ctx)) as runs:
         found = look(runs, known, last=last, unended=everything) if runs is not None else []
     if as_json:
-        say_json({"runs": [run_json(record) for record in found]})
+        say_json({"runs": [run.to_json() for run in found]})
     else:
         history_text(found)
 

@@ -11,18 +11,16 @@ from typing import TYPE_CHECKING, TextIO
 from kranzq import __version__
 from kranzq.cli.say import clean, duration, local_time, say, say_styled, shade
 from kranzq.dispatch.daemon_seen import DaemonSeen, HiddenDaemon
-from kranzq.dispatch.past import run_json
 from kranzq.model.clock import seconds_of
-from kranzq.model.outcome import Outcome
 from kranzq.model.state import State
 
 if TYPE_CHECKING:
     from kranzq.dispatch.busy_seen import BusySeen
     from kranzq.dispatch.follow import MissionEnd, Sink
     from kranzq.dispatch.look import Listed, Listing
+    from kranzq.dispatch.past import Run
     from kranzq.dispatch.status import Status
     from kranzq.dispatch.why import Why
-    from kranzq.runs.record import RunRecord
 
 
 def listing_text(found: Listing, quarantined: Sequence[tuple[str, str]], *, parked: bool) -> None:
@@ -74,17 +72,17 @@ def why_text(answer: Why) -> None:
             say(f"      {reason.clear}")
 
 
-def history_text(found: Iterable[RunRecord]) -> None:
+def history_text(found: Iterable[Run]) -> None:
     """The table of runs."""
     rows = [
         (
             record.mission,
             str(record.run),
-            record.outcome.value if record.outcome is not None else record.state,
-            str(run_json(record)["fate"] or "-"),
+            record.outcome or record.state,
+            record.fate or "-",
             local_time(seconds_of(record.started_at)),
             _took(record),
-            record.reason if record.outcome is not Outcome.SUCCEEDED else "",
+            record.reason if record.outcome != "succeeded" else "",
         )
         for record in found
     ]
@@ -96,22 +94,19 @@ def history_text(found: Iterable[RunRecord]) -> None:
 
 def end_text(mission: str, end: MissionEnd) -> str:
     """One line: what a wait came to."""
-    if end.state == "ended" and end.record is not None:
-        outcome = end.record.outcome.value if end.record.outcome is not None else "ended"
-        return f"{mission}: run {end.record.run} {outcome}" + (f", {end.reason}" if end.reason else "")
-    return f"{mission}: {end.state}" + (f", {end.reason}" if end.reason else "")
+    what = f"run {end.run.run} {end.run.outcome}" if end.run is not None else end.state
+    return f"{mission}: {what}" + (f", {end.reason}" if end.reason else "")
 
 
 def end_json(mission: str, end: MissionEnd) -> dict[str, object]:
     """What a wait came to, with stable keys."""
-    run = run_json(end.record) if end.record is not None else {}
     return {
         "mission": mission,
         "state": end.state,
-        "run": run.get("run"),
-        "outcome": run.get("outcome"),
-        "exitCode": run.get("exitCode"),
-        "signal": run.get("signal"),
+        "run": end.run.run if end.run is not None else None,
+        "outcome": end.run.outcome if end.run is not None else None,
+        "exitCode": end.run.exit_code if end.run is not None else None,
+        "signal": end.run.signal if end.run is not None else None,
         "reason": end.reason,
     }
 
@@ -207,6 +202,6 @@ def _daemon(daemon: DaemonSeen | HiddenDaemon | None) -> str:
             return ", ".join(parts)
 
 
-def _took(record: RunRecord) -> str:
+def _took(record: Run) -> str:
     start, end = seconds_of(record.started_at), seconds_of(record.ended_at)
     return duration(end - start) if start is not None and end is not None else "-"

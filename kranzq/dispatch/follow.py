@@ -18,6 +18,7 @@ from typing import Literal, Protocol
 from kranzq.disk.read import GONE
 from kranzq.dispatch.aside_seen import inbox, quarantined_as
 from kranzq.dispatch.look import LookQueue, OpenLook, distinct
+from kranzq.dispatch.past import Run
 from kranzq.liveness import judge
 from kranzq.model.checkout import Checkout
 from kranzq.model.ids import MissionId
@@ -25,7 +26,6 @@ from kranzq.model.outcome import Outcome
 from kranzq.model.process import Liveness
 from kranzq.model.state import State
 from kranzq.runs.folders import OUTPUT, RunFolder, Runs
-from kranzq.runs.record import RunRecord
 
 PIECE = 64 * 1024
 TAIL_LIMIT = 16 * 1024 * 1024
@@ -56,16 +56,16 @@ EndState = Literal["ended", "parked", "quarantined", "removed", "unknown", "time
 
 @dataclass(frozen=True, slots=True)
 class MissionEnd:
-    """What a wait came to. `record` is the last run's where it ended by one; `reason` is half a sentence."""
+    """What a wait came to. `run` is the last one where it ended by one; `reason` is half a sentence."""
 
     state: EndState
-    record: RunRecord | None = None
+    run: Run | None = None
     reason: str = ""
 
     @property
     def succeeded(self) -> bool:
         """Whether the last run succeeded."""
-        return self.state == "ended" and self.record is not None and self.record.outcome is Outcome.SUCCEEDED
+        return self.state == "ended" and self.run is not None and self.run.outcome == Outcome.SUCCEEDED.value
 
 
 def wait_for_end(
@@ -268,7 +268,7 @@ class _Watch:
             return MissionEnd("quarantined", reason=aside[1])
         if self._active and (last is None or last.run <= self.ended_before):
             return MissionEnd("removed", reason="it was taken out of the queue before it ran")
-        return MissionEnd("ended", last, last.reason) if last is not None else MissionEnd("unknown")
+        return MissionEnd("ended", Run.of(last), last.reason) if last is not None else MissionEnd("unknown")
 
 
 def _next_reader(

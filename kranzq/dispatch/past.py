@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Self
 
 from kranzq.model.ids import MissionId
 from kranzq.model.outcome import fate_name
@@ -10,23 +12,54 @@ from kranzq.runs.folders import Runs
 from kranzq.runs.record import RunRecord
 
 
-def history(runs: Runs, mission: MissionId | None, *, last: int | None, unended: bool) -> list[RunRecord]:
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run as `history` shows it. `outcome` and `fate` are None while it has not ended; times are RFC 3339."""
+
+    mission: str
+    run: int
+    state: str
+    outcome: str | None
+    fate: str | None
+    exit_code: int | None
+    signal: int | None
+    started_at: str | None
+    ended_at: str | None
+    reason: str
+
+    @classmethod
+    def of(cls, record: RunRecord) -> Self:
+        """The run of a record."""
+        return cls(
+            record.mission,
+            record.run,
+            record.state,
+            record.outcome.value if record.outcome is not None else None,
+            fate_name(record.fate) if record.fate is not None else None,
+            record.exit_code,
+            record.signal,
+            record.started_at,
+            record.ended_at,
+            record.reason,
+        )
+
+    def to_json(self) -> dict[str, object]:
+        """The run with the documented keys."""
+        return {
+            "mission": self.mission,
+            "run": self.run,
+            "outcome": self.outcome,
+            "fate": self.fate,
+            "exitCode": self.exit_code,
+            "signal": self.signal,
+            "startedAt": self.started_at,
+            "endedAt": self.ended_at,
+        }
+
+
+def history(runs: Runs, mission: MissionId | None, *, last: int | None, unended: bool) -> list[Run]:
     """The runs of one mission or of all, newest last; at most the `last` ones. Only ended ones unless `unended`."""
     missions: Iterable[MissionId] = runs.missions() if mission is None else (mission,)
     found = [record for one in missions for record in runs.records(one) if unended or record.state == "ended"]
     found.sort(key=lambda record: (record.ended_at or "9999", record.created_at, record.run))
-    return found if last is None else found[max(0, len(found) - last) :]
-
-
-def run_json(record: RunRecord) -> dict[str, object]:
-    """One run with the documented keys."""
-    return {
-        "mission": record.mission,
-        "run": record.run,
-        "outcome": record.outcome.value if record.outcome is not None else None,
-        "fate": fate_name(record.fate) if record.fate is not None else None,
-        "exitCode": record.exit_code,
-        "signal": record.signal,
-        "startedAt": record.started_at,
-        "endedAt": record.ended_at,
-    }
+    return [Run.of(record) for record in (found if last is None else found[max(0, len(found) - last) :])]
