@@ -13,7 +13,8 @@ import click
 
 from kranzq import wiring
 from kranzq.cli.say import complain, say, say_json
-from kranzq.errors import UsageFault
+from kranzq.errors import EXIT_BUSY, EXIT_FAILED, UsageFault
+from kranzq.model.checkout import Checkout
 from kranzq.model.ids import MissionId
 from kranzq.model.state import State
 
@@ -75,25 +76,57 @@ def init(directory: str, *, as_root: bool) -> None:
 @click.option("--source", metavar="P:REF", help="Bind the mission to a producer's item.")
 @click.option("--once", is_flag=True, help="Change nothing if the mission has ended before.")
 @click.option("--again", is_flag=True, help="Queue one more run behind the running one.")
+@click.option("--wait", is_flag=True, help="Return when it has ended, with the exit code of `wait`.")
+@click.option("--follow", is_flag=True, help="As --wait, and show its output meanwhile.")
 @click.option("--json", "as_json", is_flag=True, help="For programs; keys are stable.")
 @click.pass_context
-def enqueue(ctx: click.Context, /, mission: str | None, *, as_json: bool, **given: Any) -> None:
+def enqueue(
+    ctx: click.Context, /, mission: str | None, *, wait: bool, follow: bool, as_json: bool, **given: Any
+) -> None:
     """Approve a mission: when this returns 0 it is queued, durably, by this call or one before it.
 
     Without MISSION an id is made and printed. Without a COMMAND the configured one runs the mission.
     """
     from kranzq.dispatch.approve import approve
 
+    if follow and as_json:
+        raise click.UsageError("--follow and --json exclude each other: both write to the standard output.")
     request = _request(ctx, mission, given)
     checkout = wiring.find_checkout(ctx.obj, os.environ)
+    if wait or follow:
+        wiring.refuse_inside_mission(checkout, "enqueue --wait", os.environ)
     with wiring.make_queue(checkout) as queue:
         approved = approve(wiring.approver(checkout, queue, os.environ), request)
         paused = queue.paused()
+    _warn(approved, paused)
+    if wait or follow:
+        ctx.exit(_wait(checkout, approved, _sentence(approved, request), follow=follow, as_json=as_json))
     if as_json:
         say_json(approved.to_json())
     else:
         say(_sentence(approved, request))
-    _warn(approved, paused)
+
+
+def _wait(checkout: Checkout, approved: Approved, sentence: str, *, follow: bool, as_json: bool) -> int:
+    """Wait for the end; the standard output belongs to the mission's output or to one JSON value."""
+    from kranzq.cli.showing import end_json, end_text, sink
+    from kranzq.dispatch.follow import wait_for_end
+
+    if not as_json:
+        complain(sentence)
+    mission = approved.entry.mission
+    end = wait_for_end(
+        lambda: wiring.open_look(checkout),
+        checkout,
+        mission,
+        sink=sink() if follow else None,
+        after_run=approved.after_run,
+    )
+    if as_json:
+        say_json(approved.to_json() | {"end": end_json(mission, end)})
+    else:
+        complain(end_text(mission, end))
+    return 0 if end.succeeded else EXIT_BUSY if end.state in {"parked", "quarantined"} else EXIT_FAILED
 
 
 def _request(ctx: click.Context, mission: str | None, given: dict[str, Any]) -> Request:

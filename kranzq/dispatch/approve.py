@@ -57,12 +57,16 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Approved:
-    """The answer: the entry that is there, and whether this call made it. `last` is the end that `once` met."""
+    """The answer: the entry that is there, and whether this call made it. `last` is the end that `once` met.
+
+    `after_run` is the mission's last run before an entry that was made: whatever comes after it is the entry's.
+    """
 
     entry: Entry
     created: bool
     state: State
     last: RunRecord | None = None
+    after_run: int | None = None
 
     def to_json(self) -> dict[str, object]:
         """The answer with the documented keys; `outcome` only where an earlier end is the answer."""
@@ -163,6 +167,7 @@ class _Approval:
         self._request = request
         self._mission = mission
         self._key = key
+        self._after_run: int | None = None
         self._undo = contextlib.ExitStack()
         self._inputs = Inputs(approver.checkout, approver.queue.kranz_fd, mission)
 
@@ -180,7 +185,7 @@ class _Approval:
                 self._inputs.forget_old()
             else:
                 self._refuse_other_files(accepted.state.value)
-        return Approved(accepted.entry, accepted.created, accepted.state)
+        return Approved(accepted.entry, accepted.created, accepted.state, after_run=self._after_run)
 
     def _prepare(self, mission: MissionId) -> int | None:
         """What must be true or on disk before the entry; the queue's lock is held, and nothing is in the way of it."""
@@ -195,6 +200,7 @@ class _Approval:
             self._inputs.put(self._request.files)
         if self._request.source is not None:
             self._bind(*self._request.source)
+        self._after_run = max(runs.numbers(mission), default=0)
         return runs.last_number(mission)
 
     def _bind(self, producer: str, reference: str) -> None:
