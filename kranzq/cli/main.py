@@ -13,6 +13,7 @@ import sys
 from collections.abc import Sequence
 
 import click
+from click.shell_completion import CompletionItem
 
 from kranzq import __version__
 from kranzq.cli.say import complain
@@ -39,6 +40,8 @@ VERBS: dict[str, tuple[str, str]] = {
     "recover": ("kranzq.cli.dispatching:recover", "After a crash: put every claim where it belongs."),
 }
 INTERRUPTED, TERMINATED = 130, 143
+COMPLETING = "_KRANZQ_COMPLETE"
+"""The variable by which a shell asks what could come next."""
 
 
 class Verbs(click.Group):
@@ -77,6 +80,11 @@ class Verbs(click.Group):
             raise click.UsageError(f"There is no verb '{args[0]}'.{hint}", ctx)
         return super().resolve_command(ctx, args)
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """The verbs with their short help and the options, without importing a verb."""
+        verbs = [CompletionItem(name, help=short) for name, (_, short) in VERBS.items() if name.startswith(incomplete)]
+        return verbs + click.Command.shell_complete(self, ctx, incomplete)
+
 
 @click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="kranzq")
@@ -89,6 +97,8 @@ def cli(ctx: click.Context, directory: str | None) -> None:
 
 def run(argv: Sequence[str]) -> int:
     """Run one command line; the exit code."""
+    if COMPLETING in os.environ:
+        return _complete(argv)
     try:
         return int(cli.main(list(argv), prog_name="kranzq", standalone_mode=False) or 0)
     except click.exceptions.Exit as done:
@@ -111,6 +121,15 @@ def run(argv: Sequence[str]) -> int:
     except Exception as fault:  # noqa: BLE001 - the last resort: a person gets a sentence and a file, not a traceback
         complain(f"A fault of kranzq itself: {fault!r}.\n  The report lies in {_report()}; please pass it on.")
         return EXIT_FAULT
+
+
+def _complete(argv: Sequence[str]) -> int:
+    """Answer the shell, or print its script. A key press must never print a fault: then there is nothing to offer."""
+    try:
+        cli.main(list(argv), prog_name="kranzq", complete_var=COMPLETING, standalone_mode=False)
+    except Exception:  # noqa: BLE001 - see above
+        return EXIT_FAULT
+    return 0
 
 
 def _report() -> str:
