@@ -249,7 +249,6 @@ class Daemon:
         self._single.write(
             since=self._since,
             watching=self._watcher.watching,
-            lastScan=rfc3339(self.parts.clock.now()),
             stopping=self.stopping.wanted,
             onStop=self.stopping.on_stop,
         )

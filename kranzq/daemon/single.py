@@ -59,17 +59,22 @@ class Single:
         return False
 
     def write(self, **shown: object) -> None:
-        """Say who we are; only when something changed. A record that cannot be written is no reason to stop."""
+        """Say who we are, and by the record's mtime when we last looked. A failure is no reason to stop.
+
+        The content is written only when it changes: a new file would wake our own watch, a touch does not.
+        """
         value = {"process": me().to_json(), "version": __version__, **shown}
-        if value == self._shown:
-            return
         with contextlib.suppress(OSError):
             queue = open_folder(self.checkout.queue)
             try:
-                atomic.replace(queue, RECORD, json.dumps(value).encode(), mode=0o644, sync=False)
+                if value != self._shown:
+                    atomic.replace(queue, RECORD, json.dumps(value).encode(), mode=0o644, sync=False)
+                    self._shown = value
+                os.utime(RECORD, dir_fd=queue, follow_symlinks=False)
+            except FileNotFoundError:
+                self._shown = {}
             finally:
                 os.close(queue)
-            self._shown = value
 
     def let_go(self) -> None:
         """Remove the record and free the lock."""

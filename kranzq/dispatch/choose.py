@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass
+from math import inf
 
 from kranzq.backend import Candidate
-from kranzq.dispatch.parts import Memory, OpenQueue, Parts
+from kranzq.busy import record as busy_record
+from kranzq.dispatch.parts import Empty, Memory, OpenQueue, Parts
 from kranzq.dispatch.settle import is_same_entry, settle_place
 from kranzq.events import PassedOver, emit
 from kranzq.model.claim import Place
@@ -45,9 +47,7 @@ def choose(parts: Parts, queue: OpenQueue, memory: Memory) -> tuple[Chosen | Non
             skip.add(candidate.place.name)
             continue
         entry = usable(candidate.entry, permit)
-        why = permit.why + (f". {permit.advice}" if permit.advice else "") if permit.kind is PermitKind.WAIT else None
-        if why is None and not parts.runner.can_run(entry):
-            why = f"{NO_COMMAND}. {NO_COMMAND_ADVICE}"
+        why = _why_wait(parts, candidate.entry)
         if why is None:
             why = _settled_before(parts, queue, runs, candidate)
         if why is None:
@@ -60,6 +60,42 @@ def choose(parts: Parts, queue: OpenQueue, memory: Memory) -> tuple[Chosen | Non
             if memory.is_new(candidate.place.name, why):
                 emit(PassedOver(str(entry.mission), why))
     return None, passed
+
+
+def nothing_to_do(parts: Parts, queue: OpenQueue, memory: Memory) -> Empty | None:
+    """A look before the lock is taken, so that an idle checkout is left alone; None when a turn is worth it.
+
+    It decides nothing: whatever it finds is looked at again with the lock in hand.
+    """
+    due = queue.next_due()
+    if (
+        memory.first_turn
+        or busy_record.exists(queue.fd)
+        or queue.claims()
+        or not queue.is_tidy()
+        or (due or inf) <= parts.clock.now()
+    ):
+        return None
+    passed: dict[str, str] = {}
+    for place in queue.queued():
+        entry = queue.read(place)
+        why = _why_wait(parts, entry) if entry is not None else None
+        if why is None:
+            return None
+        passed[str(place.mission)] = why
+        if memory.is_new(place.name, why):
+            emit(PassedOver(str(place.mission), why))
+    return Empty(passed, due)
+
+
+def _why_wait(parts: Parts, entry: Entry) -> str | None:
+    """Why an entry is passed over, with what to type; None when it may run or is no good at all."""
+    permit = parts.gate.may_run(entry, parts.checkout.root)
+    if permit.kind is PermitKind.WAIT:
+        return permit.why + (f". {permit.advice}" if permit.advice else "")
+    if permit.kind is PermitKind.RUN and not parts.runner.can_run(usable(entry, permit)):
+        return f"{NO_COMMAND}. {NO_COMMAND_ADVICE}"
+    return None
 
 
 def identity_of_candidate(candidate: Candidate) -> EntryIdentity:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
@@ -41,6 +41,14 @@ class OpenQueue(MissionQueue, Protocol):
 
     def next_due(self) -> float | None:
         """When the next waiting entry is due, in wall seconds."""
+        ...
+
+    def is_tidy(self) -> bool:
+        """Whether every name that asks to be an entry's is one."""
+        ...
+
+    def queued(self) -> Sequence[Place]:
+        """What lies in `queue/` by its name, in order."""
         ...
 
     def read(self, place: Place) -> Entry | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kranzq.dispatch import launch
-from kranzq.dispatch.choose import Chosen, choose
+from kranzq.dispatch.choose import Chosen, choose, nothing_to_do
 from kranzq.dispatch.evidence import MISSION, Backstop
 from kranzq.dispatch.hold import Holding, take_hold
 from kranzq.dispatch.launch import Try
@@ -22,6 +22,8 @@ def turn(parts: Parts, memory: Memory, backstop: Backstop, interrupts: Interrupt
         if (reason := queue.paused()) is not None:
             Recovery(parts, queue, backstop).recover()
             return Paused(reason)
+        if (idle := nothing_to_do(parts, queue, memory)) is not None:
+            return idle
         taken = take_hold(parts, queue, memory, backstop)
         if isinstance(taken, IsBusy):
             return taken

@@ -27,6 +27,7 @@ from kranzq.model.entry import Entry
 from kranzq.model.ids import MissionId
 from kranzq.model.outcome import Fate
 from kranzq.model.source import Source
+from kranzq.model.state import State
 
 
 class FileQueue:
@@ -84,6 +85,14 @@ class FileQueue:
         good, bad = entries.names(self.folders)
         found = [entries.check_name(self.folders, text) for text in bad]
         return found + [one for name in good if isinstance(one := entries.read(self.folders, name), Bad)]
+
+    def is_tidy(self) -> bool:
+        """Whether every name that asks to be an entry's is one."""
+        return not entries.names(self.folders)[1]
+
+    def queued(self) -> Sequence[Place]:
+        """What lies in `queue/` by its name, in order."""
+        return [entries.place_of(name, State.QUEUED) for name in entries.names(self.folders)[0]]
 
     def admit_due(self) -> None:
         """Move what is due from `waiting/` to its place."""
