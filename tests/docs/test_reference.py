@@ -7,19 +7,21 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TypeVar
 
 import click
 import pytest
 
 from kranzq import errors, events
 from kranzq.backends.file.folders import IGNORED
-from kranzq.cli.main import VERBS, cli
+from kranzq.cli.main import VERBS, cli, run
 from kranzq.config import SETTINGS
 from kranzq.dispatch import turn
 from kranzq.model.outcome import Outcome
 from kranzq.model.state import MOVES
 from kranzq.runs import folders
 
+T = TypeVar("T")
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
@@ -36,7 +38,7 @@ def words(cell: str) -> set[str]:
     return set(re.findall(r"`([^`]+)`", cell))
 
 
-def classes(module: object, root: type) -> set[type]:
+def classes(module: object, root: type[T]) -> set[type[T]]:
     """The classes of a module that descend from `root`, itself left out where it is only a root."""
     return {one for one in vars(module).values() if isinstance(one, type) and issubclass(one, root)}
 
@@ -108,8 +110,9 @@ def test_the_steps_of_a_turn_are_those_of_the_page() -> None:
 
 def sections() -> dict[str, str]:
     """The sections of the page about the command line, by verb."""
-    parts = re.split(r"^## `kranzq ([a-z]+)", (DOCS / "reference/cli.md").read_text(), flags=re.MULTILINE)
-    return dict(zip(parts[1::2], parts[2::2], strict=True))
+    parts = re.split(r"^## ", (DOCS / "reference/cli.md").read_text(), flags=re.MULTILINE)
+    heads = {part: re.match(r"`kranzq ([a-z]+)`", part) for part in parts}
+    return {head[1]: part for part, head in heads.items() if head is not None}
 
 
 def test_every_verb_has_its_section() -> None:
@@ -128,4 +131,39 @@ def test_every_option_is_described(verb: str) -> None:
     has -= {"-h", "--help"}
     shown = set(re.findall(r"(?<![\w-])--[a-z][a-z-]*|(?<![\w-])-[a-zA-Z]\b", section))
     assert {name for name in has if name not in shown} == set()
-    assert {name for name in shown if name.startswith("--")} <= has | {"--"}
+    assert {name for name in shown if name.startswith("--")} <= has
+
+
+def keys_of(value: object) -> set[str]:
+    """All keys in a JSON value, however deep."""
+    if isinstance(value, dict):
+        return set(value) | {key for inner in value.values() for key in keys_of(inner)}
+    return {key for inner in value for key in keys_of(inner)} if isinstance(value, list) else set()
+
+
+@pytest.mark.slow
+def test_every_key_of_json_is_described(checkout: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Whoever writes a program against the answers finds each key on the page."""
+
+    def ask(*words: str) -> set[str]:
+        capfd.readouterr()
+        run(["-C", str(checkout), *words, "--json"])
+        return keys_of(json.loads(capfd.readouterr().out))
+
+    run(["-C", str(checkout), "init"])
+    run(["-C", str(checkout), "enqueue", "waits", "--source", "tracker:7", "--", "true"])
+    asked = {
+        "enqueue": ask("enqueue", "other", "--priority", "9"),
+        "list": ask("list"),
+        "status": ask("status"),
+        "why": ask("why", "waits"),
+        "history": ask("history"),
+        "source": ask("source", "waits"),
+        "trust": ask("trust"),
+        "recover": ask("recover"),
+        "cancel": ask("cancel", "waits"),
+    }
+
+    text = sections()
+    missing = {verb: {key for key in keys if f"`{key}`" not in text[verb]} for verb, keys in asked.items()}
+    assert {verb: keys for verb, keys in missing.items() if keys} == {}
