@@ -12,9 +12,8 @@ import json
 import os
 
 from kranzq.disk.atomic import replace, store_fault
-from kranzq.errors import BadEntry, Refused
+from kranzq.errors import Refused
 from kranzq.model.clock import Clock, SystemClock, rfc3339
-from kranzq.model.entry import load_object
 from kranzq.trust.key import open_private, read_own
 
 _WRITABLE_BY_OTHERS = 0o022
@@ -50,8 +49,8 @@ class Approvals:
                     return {}
                 stack.callback(os.close, fd)
                 content = read_own(fd, self._path(root), _WRITABLE_BY_OTHERS, "600")
-                record = {} if content is None else load_object(content.data)
-            except (Refused, BadEntry):
+                record = {} if content is None else _object(content.data)
+            except Refused:
                 return {}
         return record if record.get("root") == root else {}
 
@@ -70,3 +69,12 @@ class Approvals:
     def _path(self, root: str) -> str:
         name = hashlib.sha256(os.fsencode(root)).hexdigest()
         return f"{self._state}/trust/{name}.json"
+
+
+def _object(data: bytes) -> dict[str, object]:
+    """The record in a file's bytes. A path that is no UTF-8 stands in it as half characters, so it is no entry's JSON."""
+    try:
+        value = json.loads(data)
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
