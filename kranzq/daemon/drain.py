@@ -13,7 +13,7 @@ from kranzq.dispatch.parts import Empty, IsBusy, Left, Memory, Parts, Paused, Ra
 from kranzq.dispatch.settle import is_environment_fault
 from kranzq.dispatch.turn import turn
 from kranzq.events import WaitsBusy, emit
-from kranzq.model.outcome import Outcome
+from kranzq.model.outcome import Outcome, Park, Retire
 
 _TRIES = 5
 
@@ -32,9 +32,9 @@ class Drained:
 
     @property
     def all_succeeded(self) -> bool:
-        """Whether every mission that ran succeeded."""
-        return all(
-            one.ending.outcome in {Outcome.SUCCEEDED, Outcome.DEFERRED} or not one.ending.counted for one in self.ran
+        """Whether every mission that ran succeeded; what went back to its place or waits has not ended yet."""
+        return not any(
+            isinstance(one.fate, Park | Retire) and one.ending.outcome is not Outcome.SUCCEEDED for one in self.ran
         )
 
 

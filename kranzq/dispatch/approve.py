@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NoReturn, Protocol
 
 from kranzq.backend import Accepted, MissionQueue
 from kranzq.disk.read import ENTRY_LIMIT
-from kranzq.dispatch.inputs import Inputs
+from kranzq.dispatch.inputs import Inputs, check_name
 from kranzq.dispatch.unattended import settle_unattended
 from kranzq.errors import Conflict, StoreUnavailable, UsageFault
 from kranzq.model.checkout import Checkout
@@ -195,6 +195,7 @@ class _Approval:
             raise _HasEnded(last)
         if self._queue.places(mission):  # only --again gets here beside another entry of the mission
             self._refuse_other_files("running")
+        self._undo.callback(self._inputs.remove_empty)
         if self._request.files:
             self._undo.callback(self._inputs.undo)
             self._inputs.put(self._request.files)
@@ -259,6 +260,8 @@ def _check(request: Request) -> None:
     for name in request.env:
         if not name or "=" in name:
             raise UsageFault(f"{name!r} is no name of a variable.", "Write --env NAME=VALUE.")
+    for name in request.files:
+        check_name(name)
     if os.path.isabs(request.cwd) or ".." in request.cwd.split("/"):
         _outside(request.cwd)
     texts = {"command": request.command, "environment": [*request.env, *request.env.values()]}

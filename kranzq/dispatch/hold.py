@@ -80,7 +80,7 @@ def take_hold(parts: Parts, queue: OpenQueue, memory: Memory, backstop: Backstop
         raise
     holding = Holding(queue, hold, kranz, me(), rfc3339(parts.clock.now()))
     try:
-        reason = _is_new_queue(queue, memory) or memory.first_turn or busy_record.exists(queue.fd)
+        reason = _is_new_queue(queue, memory) or memory.first_turn or busy_record.exists(queue.fd) or queue.claims()
         if reason and (remaining := end_all_leftovers(parts, queue, hold)):
             holding.let_go(unlock=False)
             return IsBusy(f"leftovers that could not be ended: pid {', '.join(map(str, remaining))}")
@@ -101,19 +101,21 @@ def take_hold(parts: Parts, queue: OpenQueue, memory: Memory, backstop: Backstop
 
 def end_all_leftovers(parts: Parts, queue: OpenQueue, hold: Hold) -> tuple[int, ...]:
     """End everything of this checkout that a killed keeper left; we hold the lock. The pids that remain."""
-    spare = {**all_reported_survivors(Runs(parts.checkout, queue.kranz_fd)), **parts.keepers.started()}
 
     def again() -> Seen:
         return look(
             parts.checkout.root,
             locks=hold.fds,
             in_hand=True,
-            spare=spare,
+            spare={**survivors, **parts.keepers.started()},
             orphans_of=os.getpid() if parts.is_subreaper else None,
         )
 
+    survivors: dict[int, int | None] = {}
     if not again().leftovers:
         return ()
+    # only now: what was left on purpose stands in the records of all runs, and reading them takes its time
+    survivors = all_reported_survivors(Runs(parts.checkout, queue.kranz_fd))
     done = end(again, grace=parts.settings.grace_s)
     if done.ended:
         emit(LeftoversEnded("", tuple(one.pid for one in done.ended)))
@@ -121,11 +123,11 @@ def end_all_leftovers(parts: Parts, queue: OpenQueue, hold: Hold) -> tuple[int, 
 
 
 def all_reported_survivors(runs: Runs) -> dict[int, int | None]:
-    """What the last run of each mission left on purpose: pid and start ticks."""
+    """What any run left on purpose: pid and start ticks."""
     named: dict[int, int | None] = {}
     for mission in runs.missions():
-        if (last := runs.last(mission)) is not None:
-            named |= reported_survivors(runs, last)
+        for record in runs.records(mission):
+            named |= reported_survivors(runs, record)
     return named
 
 

@@ -25,7 +25,8 @@ class Inputs:
     def __init__(self, checkout: Checkout, kranz: int, mission: MissionId) -> None:
         self.path = f"{checkout.missions}/{mission}/{FOLDER}"
         self._kranz = kranz
-        self._names = (("missions", 0o755), (str(mission), 0o755), (FOLDER, 0o700))
+        self._mission = str(mission)
+        self._names = (("missions", 0o755), (self._mission, 0o755), (FOLDER, 0o700))
         self._old: dict[str, str] = {}
         self._new: list[str] = []
 
@@ -43,7 +44,6 @@ class Inputs:
         try:
             with self._folder(make=True) as fd:
                 for name, data in files.items():
-                    _check_name(name)
                     if not self.holds(name, data):
                         self._set_aside(fd, name)
                         atomic.publish(fd, name, data)
@@ -58,6 +58,17 @@ class Inputs:
                 atomic.remove(fd, name)
             for name, aside in self._old.items():
                 atomic.move(fd, aside, fd, name)
+
+    def remove_empty(self) -> None:
+        """Remove the mission's folders as far as nothing lies in them."""
+        with contextlib.suppress(OSError):
+            missions = open_folder("missions", dir_fd=self._kranz)
+            try:
+                for path in (f"{self._mission}/{FOLDER}", self._mission):
+                    with contextlib.suppress(FileNotFoundError):
+                        os.rmdir(path, dir_fd=missions)
+            finally:
+                os.close(missions)
 
     def forget_old(self) -> None:
         """Remove what was replaced: the entry is there."""
@@ -87,6 +98,7 @@ class Inputs:
             yield parent
 
 
-def _check_name(name: str) -> None:
+def check_name(name: str) -> None:
+    """Raise UsageFault for what cannot be the name of an input file."""
     if not name or name.startswith(".") or "/" in name:
         raise UsageFault(f"{name!r} cannot be the name of an input file.", "Give it a name that begins with no dot.")

@@ -28,7 +28,7 @@ from kranzq.model.outcome import Ending, NotStarted, Outcome
 from kranzq.runner import Prepared
 from kranzq.runs.folders import LOG, OUTPUT, RunFolder, Runs
 from kranzq.runs.keepers import Keeper, Order
-from kranzq.runs.record import RunRecord
+from kranzq.runs.record import RunRecord, render
 
 
 @dataclass(slots=True)
@@ -164,4 +164,5 @@ def _order(parts: Parts, one: Try, prepared: Prepared) -> Order:
         grace_seconds=parts.settings.grace_s,
         on_survivors=parts.settings.on_survivors,
         sync_parents=min(4, 1 + one.folder.made),
+        record=render(replace(one.record, state="running")).decode(),
     )

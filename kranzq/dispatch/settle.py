@@ -104,7 +104,7 @@ def settle_place(
 def ending_in(record: RunRecord) -> Ending:
     """The end that an ended record tells."""
     outcome = record.outcome or Outcome.INTERRUPTED
-    return Ending(outcome, record.reason, record.exit_code, record.signal, counted=record.counted)
+    return Ending(outcome, record.reason, record.exit_code, record.signal, record.not_started, record.counted)
 
 
 def ending_of(record: RunRecord, end: ExitRecord | None, *, cancel: bool) -> Ending:
@@ -198,6 +198,7 @@ def _ended(record: RunRecord, ending: Ending, fate: Fate, end: ExitRecord | None
         exit_code=ending.exit_code,
         signal=ending.signal,
         counted=ending.counted,
+        not_started=ending.not_started,
         started_at=(end.started_at if end is not None else None) or record.started_at,
         ended_at=(end.ended_at if end is not None else None) or rfc3339(now),
     )

@@ -59,6 +59,8 @@ class Order:
     oom_score_adjust: int = 300
     sync_parents: int = 0
     lease_ends_boottime: float | None = None
+    record: str = ""
+    """The content of `run.json`, for a keeper that must make a removed run folder anew."""
 
     def to_json(self) -> dict[str, object]:
         """The order in the keeper's words."""
@@ -79,6 +81,7 @@ class Order:
             "oomScoreAdjust": self.oom_score_adjust,
             "syncParents": self.sync_parents,
             "leaseEndsBoottime": self.lease_ends_boottime,
+            "record": self.record,
         }
 
 

@@ -21,6 +21,7 @@ FORMAT = 1
 _NONCE = 32
 _HEX = frozenset("0123456789abcdef")
 _COMMAND_SHOWN = 1000
+_NOT_STARTED = {kind.value: kind for kind in NotStarted}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,7 @@ class RunRecord:
     exit_code: int | None = None
     signal: int | None = None
     counted: bool = True
+    not_started: NotStarted | None = None
     retries: int = 0
     version: str = __version__
 
@@ -98,6 +100,7 @@ def render(record: RunRecord) -> bytes:
         "exitCode": record.exit_code,
         "signal": record.signal,
         "counted": record.counted,
+        "notStarted": record.not_started.value if record.not_started is not None else None,
         "retries": record.retries,
     }
     return json.dumps(shown, indent=1).encode()
@@ -149,6 +152,7 @@ def parse(data: bytes) -> RunRecord | None:
         exit_code=_whole(value, "exitCode"),
         signal=_whole(value, "signal"),
         counted=value.get("counted") is not False,
+        not_started=_NOT_STARTED.get(_text(value, "notStarted")),
         retries=_whole(value, "retries") or 0,
         version=_text(value, "kranzq"),
     )
@@ -209,8 +213,7 @@ def _ending(value: dict[str, object]) -> Ending:
     code, signal, reason = _whole(value, "exitCode"), _whole(value, "signal"), _text(value, "reason")
     counted = value.get("counted") is not False
     if value.get("started") is False:
-        kinds = {kind.value: kind for kind in NotStarted}
-        kind = kinds.get(_text(value, "notStarted"), NotStarted.ENVIRONMENT)
+        kind = _NOT_STARTED.get(_text(value, "notStarted"), NotStarted.ENVIRONMENT)
         cancelled = value.get("why") == "cancel"
         outcome = Outcome.CANCELLED if cancelled else Outcome.NOT_STARTED
         return Ending(outcome, reason, not_started=kind, counted=False, cancel_wished=cancelled)
