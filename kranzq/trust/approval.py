@@ -72,7 +72,7 @@ class Approvals:
 
 
 def _object(data: bytes) -> dict[str, object]:
-    """The record in a file's bytes. A path that is no UTF-8 stands in it as half characters, so it is no entry's JSON."""
+    """The record in a file's bytes; a path that is no UTF-8 stands in it as half characters, unlike in an entry."""
     try:
         value = json.loads(data)
     except (ValueError, RecursionError):
