@@ -97,8 +97,10 @@ def cli(ctx: click.Context, directory: str | None) -> None:
 
 def run(argv: Sequence[str]) -> int:
     """Run one command line; the exit code."""
-    if COMPLETING in os.environ:
-        return _complete(argv)
+    return _complete(argv) if COMPLETING in os.environ else _run(argv)
+
+
+def _run(argv: Sequence[str]) -> int:
     try:
         return int(cli.main(list(argv), prog_name="kranzq", standalone_mode=False) or 0)
     except click.exceptions.Exit as done:
