@@ -1,0 +1,84 @@
+"""The verb `check`: settings, key, machine, queue. One line each; nothing is started and nothing is changed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+import click
+
+from kranzq import wiring
+from kranzq.cli.say import clean, say, say_json, say_styled, shade
+from kranzq.errors import EXIT_FAILED, KranzqError
+
+if TYPE_CHECKING:
+    from kranzq.dispatch.checkup import Check
+    from kranzq.model.checkout import Checkout
+
+_COLOURS = {"ok": "green", "warning": "yellow", "fault": "red"}
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="For programs; keys are stable.")
+@click.pass_context
+def check(ctx: click.Context, as_json: bool) -> None:
+    """Look for trouble without starting anything: 0 when there is no fault, 1 otherwise."""
+    checkout = wiring.find_checkout(ctx.obj, os.environ)
+    found = list(_checks(checkout, os.environ))
+    if as_json:
+        say_json({"checks": [one.to_json() for one in found]})
+    else:
+        for one in found:
+            say_styled(f"{shade(one.state.ljust(8), fg=_COLOURS[one.state])} {clean(f'{one.name}: {one.text}')}")
+            if one.advice:
+                say(f"           {one.advice}")
+    ctx.exit(EXIT_FAILED if any(one.state == "fault" for one in found) else 0)
+
+
+def _checks(checkout: Checkout, environ: Mapping[str, str]) -> Iterator[Check]:
+    from kranzq.dispatch import checkup, machine_check
+
+    settings, min_free = _settings(environ)
+    yield from settings
+    yield checkup.of_key(lambda: _current_key(environ))
+    yield from machine_check.of_machine(checkout, environ.get("PATH"), min_free=min_free)
+    yield from checkup.of_checkout(checkout)
+    try:
+        with wiring.open_sight(checkout, environ) as sight:
+            if sight is None:
+                yield checkup.Check("queue", "warning", "there is none yet", "Make it with: kranzq init")
+                return
+            for part in (checkup.of_queue, checkup.of_claims, checkup.of_trust, checkup.of_daemon):
+                yield from part(sight)
+    except KranzqError as fault:
+        yield checkup.Check("queue", "fault", fault.sentence.rstrip("."), fault.advice)
+
+
+def _settings(environ: Mapping[str, str]) -> tuple[list[Check], int]:
+    """What is wrong with the settings, and the space that a mission needs by them."""
+    from kranzq.config import config_path, unknown_variables
+    from kranzq.dispatch.checkup import Check
+
+    found = []
+    min_free = 0
+    try:
+        config = wiring.load_config(environ)
+        min_free = config.mission.min_free_disk
+        path = config_path(environ)
+        found.append(Check("settings", "ok", path if os.path.exists(path) else f"the defaults; {path} is not there"))
+        if not config.mission.command:
+            text = "none is configured, so only missions with a command of their own can run"
+            found.append(Check("command", "ok", text))
+    except KranzqError as fault:
+        found.append(Check("settings", "fault", fault.sentence.rstrip("."), fault.advice))
+    found += [
+        Check("variables", "warning", f"{name} means nothing", "Look for a typing mistake, or unset it")
+        for name in unknown_variables(environ)
+    ]
+    return found, min_free
+
+
+def _current_key(environ: Mapping[str, str]) -> str | None:
+    key = wiring.keyring(environ).find_current()
+    return key.id if key is not None else None
