@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, NoReturn, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from kranzq.backend import Accepted, MissionQueue
 from kranzq.disk.read import ENTRY_LIMIT
@@ -252,6 +252,15 @@ def _check(request: Request) -> None:
         raise UsageFault(f"{request.retries} retries are not in the range 0 to {MAX_RETRIES}.")
     if request.command and not request.command[0]:
         raise UsageFault("The command begins with an empty text.", "Put a program behind the --.")
+    _check_names(request)
+    texts = {"command": request.command, "environment": [*request.env, *request.env.values()]}
+    texts |= {"directory": (request.cwd,), "source": request.source or (), "file name": tuple(request.files)}
+    for what, parts in texts.items():
+        for text in parts:
+            _check_text(what, text)
+
+
+def _check_names(request: Request) -> None:
     if request.ticket is not None and not _TICKET.fullmatch(request.ticket):
         raise UsageFault(
             f"{request.ticket[:140]!r} is no ticket slug.",
@@ -263,12 +272,9 @@ def _check(request: Request) -> None:
     for name in request.files:
         check_name(name)
     if os.path.isabs(request.cwd) or ".." in request.cwd.split("/"):
-        _outside(request.cwd)
-    texts = {"command": request.command, "environment": [*request.env, *request.env.values()]}
-    texts |= {"directory": (request.cwd,), "source": request.source or (), "file name": tuple(request.files)}
-    for what, parts in texts.items():
-        for text in parts:
-            _check_text(what, text)
+        raise UsageFault(
+            f"--cwd {request.cwd} is not inside the checkout.", "Name a directory relative to the checkout's root."
+        )
 
 
 def _check_text(what: str, text: str) -> None:
@@ -281,7 +287,3 @@ def _check_text(what: str, text: str) -> None:
         ) from fault
     if "\0" in text:
         raise UsageFault(f"The {what} has a NUL in it: {text[:140]!r}.")
-
-
-def _outside(cwd: str) -> NoReturn:
-    raise UsageFault(f"--cwd {cwd} is not inside the checkout.", "Name a directory relative to the checkout's root.")

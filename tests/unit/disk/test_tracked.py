@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import pytest
 
 from kranzq.disk.tracked import tracked_below
 
-pytestmark = [pytest.mark.system, pytest.mark.skipif(shutil.which("git") is None, reason="needs git")]
+pytestmark = pytest.mark.system("git")
 _NAMES = (".kranz/queue/a.json", ".kranz/queue/ab.json", ".Kranz/missions/m/run.json", "a", "src/" + "x" * 300, "ü/b")
 _WANTED = [".Kranz/missions/m/run.json", ".kranz/queue/a.json", ".kranz/queue/ab.json"]
 
