@@ -94,7 +94,6 @@ def _run(
     prepared = launch.prepare(parts, one, chosen)
     refused = prepared if isinstance(prepared, Ending) else launch.start(parts, queue, holding, one, prepared)
     if refused is not None:
-        one.keeper.dismiss()
         return Watched(left=False, safe=True), refused
     return watch_over(parts, queue, holding, one, interrupts), None
 
@@ -106,6 +105,8 @@ def _settle(parts: Parts, queue: OpenQueue, one: Try, watched: Watched, refused:
     if not watched.safe:
         return IsBusy(f"leftovers of mission {one.record.mission} live on", recovered=False)
     settled = settle(parts, queue, Runs(parts.checkout, queue.kranz_fd), one.claimed, one.record, told=told)
+    if refused is not None:
+        one.keeper.dismiss()  # not before: its claim would look like a gone keeper's, and be put back untold
     if settled is None:  # somebody else settled it, or its claim was removed from outside
         ending = told.ending if told is not None else Ending(Outcome.INTERRUPTED, "its claim is gone")
         return Ran(one.record.mission, one.record.run, ending, Retire())

@@ -38,6 +38,30 @@ GIT_LOCATIONS = frozenset(
     }
 )
 """Where git found a repository for whoever started us; a mission must find its own."""
+OF_THE_DISPATCHER = frozenset(
+    {
+        "INVOCATION_ID",
+        "LISTEN_FDNAMES",
+        "LISTEN_FDS",
+        "LISTEN_PID",
+        "NOTIFY_SOCKET",
+        "OLDPWD",
+        "WATCHDOG_PID",
+        "WATCHDOG_USEC",
+    }
+)
+"""What a service manager or a shell said to the dispatcher and to nobody else."""
+MARKS = frozenset(
+    {
+        "KRANZ_CLAIM",
+        "KRANZ_MISSION_DIR",
+        "KRANZ_MISSION_ID",
+        "KRANZ_REPO",
+        "KRANZ_RUN_DIR",
+        "KRANZ_RUN_NUMBER",
+    }
+)
+_NOT_PASSED_ON = GIT_LOCATIONS | OF_THE_DISPATCHER | MARKS
 _SECRET_WORDS = ("TOKEN", "SECRET", "KEY", "PASSWORD")
 _DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
 
@@ -78,7 +102,7 @@ class MissionRunner:
         if executable is None:
             kind = NotStarted.ENTRY if own else NotStarted.ENVIRONMENT
             return _not_started(kind, f"command {argv[0]!r} was not found, or is not executable")
-        return Prepared(executable, argv, env, cwd)
+        return Prepared(executable, argv, {**env, "PWD": cwd}, cwd)
 
     def _filled(self, entry: Entry, marks: Mapping[str, str]) -> tuple[str, ...]:
         return self.expand(
@@ -102,7 +126,7 @@ class MissionRunner:
 def mission_environment(environ: Mapping[str, str], names: tuple[str, ...] | None = None) -> dict[str, str]:
     """A mission's environment: the dispatcher's without git's locations, our secrets and the marks of other runs."""
     kept = {name: text for name, text in environ.items() if names is None or name in names}
-    return {name: text for name, text in kept.items() if not _is_ours(name) and name not in GIT_LOCATIONS}
+    return {name: text for name, text in kept.items() if name not in _NOT_PASSED_ON and not _is_secret(name)}
 
 
 def find_executable(name: str, path: str, cwd: str) -> str | None:
@@ -121,16 +145,7 @@ def _is_executable(path: str) -> bool:
         return False
 
 
-def _is_ours(name: str) -> bool:
-    if name in {
-        "KRANZ_MISSION_ID",
-        "KRANZ_MISSION_DIR",
-        "KRANZ_REPO",
-        "KRANZ_RUN_DIR",
-        "KRANZ_RUN_NUMBER",
-        "KRANZ_CLAIM",
-    }:
-        return True
+def _is_secret(name: str) -> bool:
     return name.startswith("KRANZQ_") and any(word in name for word in _SECRET_WORDS)
 
 
