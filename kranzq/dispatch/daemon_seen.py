@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from kranzq.disk.read import Unreadable, read_regular
 from kranzq.liveness import judge
+from kranzq.model.clock import rfc3339
 from kranzq.model.process import Liveness, ProcessIdentity
 from kranzq.runs.record import load
 
@@ -64,10 +65,10 @@ def look_for_daemon(queue: int) -> DaemonSeen | HiddenDaemon | None:
         return HiddenDaemon(judged.evidence)
     if judged.verdict is Liveness.GONE or lock_is_held(queue, DAEMON_FLOCK) is False:
         return None
-    since, watching, last_scan, version, on_stop = (
-        text if isinstance(text := value.get(key), str) else ""
-        for key in ("since", "watching", "lastScan", "version", "onStop")
+    since, watching, version, on_stop = (
+        text if isinstance(text := value.get(key), str) else "" for key in ("since", "watching", "version", "onStop")
     )
+    last_scan = rfc3339(found.stat.st_mtime) if found is not None else ""  # the daemon touches it at each look
     return DaemonSeen(process.pid, since, watching, last_scan, version, value.get("stopping") is True, on_stop)
 
 
