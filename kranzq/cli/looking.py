@@ -125,7 +125,10 @@ def logs(ctx: click.Context, mission: str, run: int | None, follow: bool, tail: 
         if number not in numbers:
             raise NotFound(f"Mission {known} has no run {number}.", f"Its runs are {numbers[0]} to {numbers[-1]}")
         show = follow_run if follow else show_run
-        if not show(runs, known, number, sink(), tail=tail):
+        came_to = show(runs, known, number, sink(), tail=tail)
+        if came_to == "lost":
+            complain(f"Run {number} of mission {known} has no recorded end: its keeper is gone.")
+        if came_to == "no output":
             raise NotFound(f"Run {number} of mission {known} has no output.", f"See: kranzq history {known}")
 
 

@@ -62,10 +62,9 @@ def status_text(found: Status) -> None:
 
 def why_text(answer: Why) -> None:
     """The reasons, the first that bites first."""
-    if not answer.reasons:
-        say(f"{answer.mission} is {answer.state.value}; nothing holds it up: it is next.")
-        return
-    say_styled(shade(answer.mission, bold=True) + f" is {answer.state.value}")
+    where = {State.INBOX: "is in the inbox", State.GONE: "has ended"}.get(answer.state, f"is {answer.state.value}")
+    next_ = "" if answer.reasons else "; nothing holds it up: it is next"
+    say_styled(shade(answer.mission, bold=True) + f" {where}{next_}")
     for reason in answer.reasons:
         say(f"  {reason.text}")
         if reason.clear:

@@ -51,6 +51,8 @@ class Sink(Protocol):
         ...
 
 
+Followed = Literal["ended", "lost", "no output"]
+"""How following a run went; *lost*: its keeper is gone and no end was recorded."""
 EndState = Literal["ended", "parked", "quarantined", "removed", "unknown", "timeout"]
 
 
@@ -104,32 +106,32 @@ def wait_for_end(
     raise AssertionError("the pauses never end")
 
 
-def follow_run(runs: Runs, mission: MissionId, run: int, sink: Sink, *, tail: int | None = None) -> bool:
-    """Send a run's output to `sink` until the run has ended; False when it has no output file."""
+def follow_run(runs: Runs, mission: MissionId, run: int, sink: Sink, *, tail: int | None = None) -> Followed:
+    """Send a run's output to `sink` until the run has ended; says whether its end is recorded."""
     with contextlib.ExitStack() as stack:
         reader = _RunReader.open(runs, mission, run, stack)
         if reader is None:
-            return False
+            return "no output"
         if tail is not None:
             reader.output.seek_tail(tail)
         for pause in _pauses():
             reader.pump(sink)
             if reader.over:
-                return True
+                return "ended" if _is_recorded(reader.folder) else "lost"
             time.sleep(pause)
-    return True
+    raise AssertionError("the pauses never end")
 
 
-def show_run(runs: Runs, mission: MissionId, run: int, sink: Sink, *, tail: int | None = None) -> bool:
-    """Send what a run has said so far to `sink`; False when it has no output file."""
+def show_run(runs: Runs, mission: MissionId, run: int, sink: Sink, *, tail: int | None = None) -> Followed:
+    """Send what a run has said so far to `sink`."""
     with contextlib.ExitStack() as stack:
         reader = _RunReader.open(runs, mission, run, stack)
         if reader is None:
-            return False
+            return "no output"
         if tail is not None:
             reader.output.seek_tail(tail)
         reader.output.pump(sink)
-    return True
+    return "ended"
 
 
 def is_over(folder: RunFolder) -> bool:
@@ -141,6 +143,11 @@ def is_over(folder: RunFolder) -> bool:
     return (
         record.state == "ended" or (end is not None and end.complete) or judge(record.keeper).verdict is Liveness.GONE
     )
+
+
+def _is_recorded(folder: RunFolder) -> bool:
+    record = folder.read()
+    return record is not None and (record.state == "ended" or folder.read_exit(record.nonce) is not None)
 
 
 class Output:

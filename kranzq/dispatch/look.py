@@ -183,7 +183,9 @@ def listing(sight: Sight, states: Iterable[State]) -> Listing:
     places = [place for place in distinct(sight.queue.places()) if place.state in wanted]
     found = [one for place in places if (one := _listed(sight, place)) is not None]
     if State.QUEUED in wanted:
-        bad |= {one.name: f"{one.why}; {_fate_of(one)}" for one in sight.queue.bad()} if _any_bad(sight, found) else {}
+        bad |= (
+            {one.name: f"{one.why}; {fate_of_bad(one)}" for one in sight.queue.bad()} if _any_bad(sight, found) else {}
+        )
         found = [one for one in found if one.signed is not None or one.state is not State.QUEUED]
     if State.INBOX in wanted:
         entries, unreadable = inbox_listed(sight)
@@ -257,13 +259,19 @@ def _any_bad(sight: Sight, found: Iterable[Listed]) -> bool:
     """Whether a second look for reasons is worth its price: a name or a content that could not be read."""
     if any(one.signed is None and one.state is State.QUEUED for one in found):
         return True
-    known = {place.name for place in sight.queue.places()}
+    return has_bad_names(sight.queue)
+
+
+def has_bad_names(queue: LookQueue) -> bool:
+    """Whether something in the queue asks to be an entry under a name that is none."""
+    known = {place.name for place in queue.places()}
     return any(
-        name.endswith(".json") and not name.startswith(".") and name not in known for name in os.listdir(sight.queue.fd)
+        name.endswith(".json") and not name.startswith(".") and name not in known for name in os.listdir(queue.fd)
     )
 
 
-def _fate_of(bad: BadFile) -> str:
+def fate_of_bad(bad: BadFile) -> str:
+    """What becomes of a bad file, half a sentence."""
     return "perhaps it is still being written" if bad.fresh else "it will be quarantined at the next turn"
 
 

@@ -14,7 +14,7 @@ from kranzq import __version__
 from kranzq.dispatch.aside_seen import inbox_names
 from kranzq.dispatch.busy_seen import BusySeen, ClaimSeen, occupancy
 from kranzq.dispatch.daemon_seen import DaemonSeen, HiddenDaemon, look_for_daemon
-from kranzq.dispatch.look import Sight, distinct
+from kranzq.dispatch.look import Sight, distinct, fate_of_bad, has_bad_names
 from kranzq.liveness import start_ticks
 from kranzq.model.claim import Place
 from kranzq.model.clock import rfc3339
@@ -29,6 +29,7 @@ LONG_RUN_S = 2 * 3600.0
 LONG_SILENCE_S = 30 * 60.0
 _END_PATIENCE_S = 1.5  # a keeper records an end at once, or after the second in which it waits for a TERM of its own
 _LOOK_AGAIN_S = 0.05
+_SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +85,7 @@ def status(sight: Sight) -> Status:
     daemon = look_for_daemon(queue.fd)
     paused = queue.paused()
     counts = {
-        "queued": states[State.QUEUED],
+        "queued": states[State.QUEUED] - trust.bad,
         "waiting": states[State.WAITING],
         "parked": states[State.PARKED],
         "quarantined": len(queue.quarantined()),
@@ -93,7 +94,7 @@ def status(sight: Sight) -> Status:
     }
     due = [place.due_ms for place in places if place.state is State.WAITING and place.due_ms is not None]
     warnings = [*_about_busy(sight, seen.busy, seen.claims), *_about_claims(seen.claims), *trust.warnings]
-    warnings += _about_files(sight, counts, bad=trust.bad)
+    warnings += _about_files(sight, counts, bad=trust.bad > 0 or has_bad_names(queue))
     if states[State.QUEUED] + states[State.WAITING] + counts["inbox"] and paused is None:
         warnings += _about_daemon(daemon)
     return Status(
@@ -114,7 +115,7 @@ class _Trust:
 
     def __init__(self, sight: Sight, places: Iterable[Place]) -> None:
         self.unsigned = 0
-        self.bad = False
+        self.bad = 0
         self.held_up: set[str] = set()
         reasons: Counter[tuple[str, str]] = Counter()
         for place in places:
@@ -122,7 +123,7 @@ class _Trust:
                 continue
             entry = sight.queue.read(place)
             if entry is None:
-                self.bad = True
+                self.bad += place.state is State.QUEUED
                 self.held_up.add(place.name)
                 continue
             signature = sight.signature(entry)
@@ -194,9 +195,11 @@ def _about_claims(claims: Iterable[ClaimSeen]) -> Iterable[Notice]:
 
 
 def _about_files(sight: Sight, counts: dict[str, int], *, bad: bool) -> Iterable[Notice]:
-    if bad:
-        for one in sight.queue.bad():
-            yield Notice(f"{one.name} is no entry: {one.why}", "It will be quarantined at the next turn")
+    found = sight.queue.bad() if bad else []
+    for one in found[:_SHOWN]:
+        yield Notice(f"{one.name} is no entry: {one.why}", f"{fate_of_bad(one).capitalize()}")
+    if len(found) > _SHOWN:
+        yield Notice(f"{len(found) - _SHOWN} more files are no entries", "See which and why: kranzq list")
     if counts["quarantined"]:
         number = _count(counts["quarantined"], "file lies", "files lie")
         yield Notice(f"{number} in the quarantine", "See which and why: kranzq list --all")
