@@ -12,7 +12,7 @@ from typing import TypeVar
 import click
 import pytest
 
-from kranzq import errors, events
+from kranzq import errors, events, queue
 from kranzq.backends.file.folders import IGNORED
 from kranzq.cli.main import VERBS, cli, run
 from kranzq.config import SETTINGS
@@ -108,6 +108,25 @@ def test_the_steps_of_a_turn_are_those_of_the_page() -> None:
     assert f"One turn: {', '.join(steps)}." in docstring, package
 
 
+def test_every_public_name_of_the_library_is_described() -> None:
+    """Whoever imports the queue finds each of its names on the page."""
+    page = (DOCS / "reference/python.md").read_text()
+    described = words(re.sub(r"```.*?```", "", page, flags=re.DOTALL)) | set(re.findall(r"queue\.(\w+)", page))
+
+    assert set(queue.__all__) - described - {"ClaimLost"} == set()
+
+
+def test_every_promise_names_tests_that_exist() -> None:
+    """A promise without a test behind it is an advertisement."""
+    promises = [cells for cells in rows("explanation/guarantees-and-assumptions.md", 4) if cells[0].isdigit()]
+
+    assert len(promises) == 6
+    for promise in promises:
+        named = words(promise[3])
+        assert named, promise[0]
+        assert {name for name in named if not (DOCS.parent / name).exists()} == set(), promise[0]
+
+
 def sections() -> dict[str, str]:
     """The sections of the page about the command line, by verb."""
     parts = re.split(r"^## ", (DOCS / "reference/cli.md").read_text(), flags=re.MULTILINE)
@@ -161,6 +180,7 @@ def test_every_key_of_json_is_described(checkout: Path, capfd: pytest.CaptureFix
         "source": ask("source", "waits"),
         "trust": ask("trust"),
         "recover": ask("recover"),
+        "check": ask("check"),
         "cancel": ask("cancel", "waits"),
     }
 
