@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
@@ -106,8 +106,8 @@ class Candidate:
 class MissionQueue(Protocol):
     """What a turn asks of a queue of missions. All of it goes through directories that were opened at its start."""
 
-    def front(self, skip: Container[str] = ()) -> Candidate | None:
-        """The first entry in order whose name is not in `skip`, read; bad files on the way are quarantined."""
+    def in_order(self) -> Iterator[Candidate]:
+        """The entries in order, each read when its turn comes; bad files on the way are quarantined."""
         ...
 
     def claim(self, candidate: Candidate, pid: int, suffix: str) -> Claimed | None:

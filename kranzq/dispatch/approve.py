@@ -13,10 +13,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
-from kranzq.backend import Accepted, MissionQueue
+from kranzq.backend import Accepted
 from kranzq.disk.read import ENTRY_LIMIT
 from kranzq.dispatch.inputs import Inputs, check_name
-from kranzq.dispatch.unattended import settle_unattended
+from kranzq.dispatch.unattended import ClaimQueue, settle_unattended
 from kranzq.errors import Conflict, StoreUnavailable, UsageFault
 from kranzq.model.checkout import Checkout
 from kranzq.model.clock import Clock, SystemClock, rfc3339
@@ -24,13 +24,13 @@ from kranzq.model.entry import DEFAULT_PRIORITY, MAX_PRIORITY, Entry, Own, rende
 from kranzq.model.ids import MissionId
 from kranzq.model.outcome import Retire
 from kranzq.model.state import State
-from kranzq.runs.folders import Runs
-from kranzq.runs.record import RunRecord
 from kranzq.trust.key import Key
 from kranzq.trust.mac import sign
 
 if TYPE_CHECKING:
     from kranzq.dispatch.parts import Parts
+    from kranzq.runs.folders import Runs
+    from kranzq.runs.record import RunRecord
 
 MAX_RETRIES = 1000
 _TICKET = re.compile(r"(?!\.)(?!.*\.\.)[A-Za-z0-9._-]{1,128}", re.ASCII)
@@ -90,13 +90,8 @@ class Signer(Protocol):
         ...
 
 
-class ApprovalQueue(MissionQueue, Protocol):
+class ApprovalQueue(ClaimQueue, Protocol):
     """What an approval asks of an open queue."""
-
-    @property
-    def kranz_fd(self) -> int:
-        """The descriptor of `.kranz`."""
-        ...
 
     def enqueue(self, new: Entry, floor: Callable[[MissionId], int | None]) -> Accepted[Entry]:
         """Make an entry or say what is there; `floor` is called just before one is made, with the lock held."""
@@ -133,15 +128,14 @@ def approve(approver: Approver, request: Request) -> Approved:
     key = approver.keys.current()
     if request.mission is None:
         return _approve_unnamed(approver, request, key)
-    settle_unattended(approver.parts, approver.queue, _runs(approver), request.mission)
+    settle_unattended(approver.parts, approver.queue, request.mission)
     return _Approval(approver, request, request.mission, key).enqueue()
 
 
 def _approve_unnamed(approver: Approver, request: Request, key: Key) -> Approved:
-    runs = _runs(approver)
     for _ in range(_TRIES):
         mission = MissionId(f"m-{os.urandom(3).hex()}")
-        if runs.knows(mission) or approver.queue.places(mission):
+        if _runs(approver, mission) is not None or approver.queue.places(mission):
             continue
         with contextlib.suppress(Conflict):  # another process made the same id in this instant
             approved = _Approval(approver, request, mission, key).enqueue()
@@ -189,8 +183,8 @@ class _Approval:
 
     def _prepare(self, mission: MissionId) -> int | None:
         """What must be true or on disk before the entry; the queue's lock is held, and nothing is in the way of it."""
-        runs = _runs(self._approver)
-        last = runs.last(mission) if self._request.once else None
+        runs = _runs(self._approver, mission)
+        last = runs.last(mission) if runs is not None and self._request.once else None
         if last is not None and last.state == "ended" and isinstance(last.fate, Retire):
             raise _HasEnded(last)
         if self._queue.places(mission):  # only --again gets here beside another entry of the mission
@@ -201,8 +195,8 @@ class _Approval:
             self._inputs.put(self._request.files)
         if self._request.source is not None:
             self._bind(*self._request.source)
-        self._after_run = max(runs.numbers(mission), default=0)
-        return runs.last_number(mission)
+        self._after_run = max(runs.numbers(mission), default=0) if runs is not None else 0
+        return runs.last_number(mission) if runs is not None else None
 
     def _bind(self, producer: str, reference: str) -> None:
         earlier = self._queue.binding(self._mission)
@@ -240,7 +234,14 @@ class _Approval:
         return signed
 
 
-def _runs(approver: Approver) -> Runs:
+def _runs(approver: Approver, mission: MissionId) -> Runs | None:
+    """The records of runs, None for a mission without a folder: most have none yet, and need not pay for a look."""
+    try:
+        os.stat(f"missions/{mission}", dir_fd=approver.queue.kranz_fd, follow_symlinks=False)
+    except OSError:
+        return None
+    from kranzq.runs.folders import Runs  # noqa: PLC0415
+
     return Runs(approver.checkout, approver.queue.kranz_fd)
 
 

@@ -73,7 +73,7 @@ class Answer:
 
 def cancel(one: Canceller, mission: MissionId, why: str, *, wait: bool) -> Answer:
     """Take the approval of a mission back. Raises NoSuchMission, and Conflict for a claim that no record names."""
-    settle_unattended(one.parts, one.queue, one.runs, mission)
+    settle_unattended(one.parts, one.queue, mission)
     removed, wished = False, False
     for _ in range(_TRIES):
         taken, runs = _once(one, mission, why)
@@ -138,7 +138,7 @@ def _until_gone(one: Canceller, mission: MissionId) -> None:
     """Wait until nobody has a claim of the mission, settling its end if nobody else does."""
     while _claims(one, mission):
         try:
-            if not settle_unattended(one.parts, one.queue, one.runs, mission):
+            if not settle_unattended(one.parts, one.queue, mission):
                 _recover(one, mission)
         except QueueLocked:
             continue  # the wish is written; somebody else is at work, which is what is waited for

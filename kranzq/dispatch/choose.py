@@ -38,13 +38,11 @@ def choose(parts: Parts, queue: OpenQueue, memory: Memory) -> tuple[Chosen | Non
     """The entry to run, if any, and why others were passed over."""
     runs = Runs(parts.checkout, queue.kranz_fd)
     queue.admit_due()
-    skip: set[str] = set()
     passed: dict[str, str] = {}
-    while (candidate := queue.front(skip)) is not None:
+    for candidate in queue.in_order():
         permit = parts.gate.may_run(candidate.entry, parts.checkout.root)
         if permit.kind is PermitKind.QUARANTINE:
             queue.quarantine(candidate.place, permit.why)
-            skip.add(candidate.place.name)
             continue
         entry = usable(candidate.entry, permit)
         why = _why_wait(parts, candidate.entry)
@@ -54,7 +52,6 @@ def choose(parts: Parts, queue: OpenQueue, memory: Memory) -> tuple[Chosen | Non
             why = _second(queue, candidate)
         if why is None:
             return Chosen(candidate, entry), passed
-        skip.add(candidate.place.name)
         if why:
             passed[str(entry.mission)] = why
             if memory.is_new(candidate.place.name, why):

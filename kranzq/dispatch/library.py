@@ -6,7 +6,7 @@ each end is recorded before the claim moves. Nothing here starts or watches a mi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -157,9 +157,9 @@ class _Only:
         self._queue = queue
         self._missions = missions
 
-    def front(self, skip: Container[str] = ()) -> Candidate | None:
-        """The first wanted entry."""
-        return self._queue.front(skip, self._missions)
+    def in_order(self) -> Iterator[Candidate]:
+        """The wanted entries."""
+        return self._queue.in_order(self._missions)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._queue, name)

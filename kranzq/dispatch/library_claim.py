@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Protocol
@@ -37,8 +37,8 @@ _PARENTS = 4
 class LibraryQueue(OpenQueue, ApprovalQueue, Protocol):
     """An open queue, as the library needs it."""
 
-    def front(self, skip: Container[str] = (), missions: Container[str] | None = None) -> Candidate | None:
-        """As a turn's, of some missions only when they are named."""
+    def in_order(self, missions: Container[str] | None = None) -> Iterator[Candidate]:
+        """The entries in order; with `missions`, entries of others are not even read."""
         ...
 
     def take(self, candidate: Candidate, pid: int, suffix: str) -> Claimed | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
@@ -47,7 +47,7 @@ class OpenQueue(MissionQueue, Protocol):
         """Whether every name that asks to be an entry's is one."""
         ...
 
-    def queued(self) -> Sequence[Place]:
+    def queued(self) -> Iterator[Place]:
         """What lies in `queue/` by its name, in order."""
         ...
 

@@ -7,33 +7,41 @@ holder is proven gone, its end is recorded and nothing of it is left. No process
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from kranzq.backend import MissionQueue
 from kranzq.model.claim import Claimed
 from kranzq.model.ids import MissionId
 from kranzq.model.process import Liveness
-from kranzq.runs.folders import Runs
-from kranzq.runs.record import RunRecord
 
 if TYPE_CHECKING:
     from kranzq.dispatch.parts import Parts
     from kranzq.dispatch.settle import Settled
+    from kranzq.runs.folders import Runs
+    from kranzq.runs.record import RunRecord
 
 _LOOKS = 2
 
 
-def settle_unattended(
-    make_parts: Callable[[], Parts], queue: MissionQueue, runs: Runs, mission: MissionId
-) -> list[Settled]:
+class ClaimQueue(MissionQueue, Protocol):
+    """A queue whose run folders can be reached."""
+
+    @property
+    def kranz_fd(self) -> int:
+        """The descriptor of `.kranz`."""
+        ...
+
+
+def settle_unattended(make_parts: Callable[[], Parts], queue: ClaimQueue, mission: MissionId) -> list[Settled]:
     """Settle the recorded ends of a mission whose holders are gone; what was settled."""
     claims = [claimed for claimed in queue.claims() if claimed.place.mission == mission]
     if not claims:
         return []  # the usual case needs none of the imports below
     from kranzq.dispatch.settle import settle  # noqa: PLC0415
+    from kranzq.runs.folders import Runs  # noqa: PLC0415
 
-    parts = make_parts()
-    settled = []
+    parts, settled = make_parts(), []
+    runs = Runs(parts.checkout, queue.kranz_fd)
     for claimed in claims:
         if is_gone(parts, runs, claimed) and (record := _ended_record(parts, runs, claimed)) is not None:
             done = settle(parts, queue, runs, claimed, record)

@@ -62,23 +62,23 @@ class FileQueue:
             return entries.enqueue(self.folders, new, floor=floor)
 
     def front(self, skip: Container[str] = (), missions: Container[str] | None = None) -> Candidate | None:
-        """The first entry in order that is not in `skip` and can be read; bad files on the way are quarantined.
+        """The first of `in_order` that is not in `skip`; with `missions`, entries of others are not even read."""
+        return next((one for one in self.in_order(missions) if one.place.name not in skip), None)
 
-        With `missions`, entries of others are not even read.
-        """
-        good, bad = entries.names(self.folders)
+    def in_order(self, missions: Container[str] | None = None) -> Iterator[Candidate]:
+        """The entries in order, each read when its turn comes; bad files on the way are quarantined."""
+        good, bad = entries.ordered(self.folders)
         for text in bad:
-            if text not in skip:
-                self._set_aside(entries.check_name(self.folders, text))
-        for name in good:
-            if name.text in skip or (missions is not None and name.mission not in missions):
+            self._set_aside(entries.check_name(self.folders, text))
+        for text in good:
+            name = parse_entry_name(text)
+            if name is None or (missions is not None and name.mission not in missions):
                 continue
             found = entries.read(self.folders, name)
             if isinstance(found, Bad):
                 self._set_aside(found)
             elif found is not None:
-                return found
-        return None
+                yield found
 
     def bad(self) -> list[Bad]:
         """What lies in the queue as a candidate and is no entry; a look, nothing is moved."""
@@ -88,11 +88,12 @@ class FileQueue:
 
     def is_tidy(self) -> bool:
         """Whether every name that asks to be an entry's is one."""
-        return not entries.names(self.folders)[1]
+        return not entries.ordered(self.folders)[1]
 
-    def queued(self) -> Sequence[Place]:
+    def queued(self) -> Iterator[Place]:
         """What lies in `queue/` by its name, in order."""
-        return [entries.place_of(name, State.QUEUED) for name in entries.names(self.folders)[0]]
+        good = map(parse_entry_name, entries.ordered(self.folders)[0])
+        return (entries.place_of(name, State.QUEUED) for name in good if name is not None)
 
     def admit_due(self) -> None:
         """Move what is due from `waiting/` to its place."""

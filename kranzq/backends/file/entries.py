@@ -19,6 +19,7 @@ from kranzq.backends.file.layout import (
     EntryName,
     entry_name,
     is_candidate,
+    order_key,
     parse_claim_name,
     parse_entry_name,
     parse_waiting_name,
@@ -46,19 +47,24 @@ class Bad:
     fresh: bool = False
 
 
-def names(folders: Folders) -> tuple[list[EntryName], list[str]]:
-    """All entry names in order, and the candidates' names that are none."""
-    good: list[EntryName] = []
+def ordered(folders: Folders) -> tuple[list[str], list[str]]:
+    """The names of all entries in order, and the candidates' names that are none. Nothing is parsed for it."""
+    keys: dict[str, str] = {}
     bad: list[str] = []
     for name in names_in(folders.queue):
         if is_candidate(name):
-            parsed = parse_entry_name(name)
-            if parsed is None:
+            key = order_key(name)
+            if key is None:
                 bad.append(name)
             else:
-                good.append(parsed)
-    good.sort()
-    return good, bad
+                keys[name] = key
+    return sorted(keys, key=lambda name: (keys[name], name)), bad
+
+
+def names(folders: Folders) -> tuple[list[EntryName], list[str]]:
+    """As `ordered`, with the entries' names parsed."""
+    good, bad = ordered(folders)
+    return [parsed for name in good if (parsed := parse_entry_name(name)) is not None], bad
 
 
 def read(folders: Folders, name: EntryName) -> Candidate | Bad | None:
@@ -104,9 +110,9 @@ def check_name(folders: Folders, name: str) -> Bad:
 
 def places(folders: Folders, mission: MissionId | None = None) -> Iterator[Place]:
     """Every place of every entry, or of one mission's (ignoring case, so that look-alikes are seen)."""
-    wanted = mission.lower() if mission is not None else None
-    for place in _all_places(folders):
-        if wanted is None or place.mission.lower() == wanted:
+    wanted = mission.lower() if mission is not None else ""
+    for place in _all_places(folders, wanted):
+        if mission is None or place.mission.lower() == wanted:
             yield place
 
 
@@ -165,19 +171,21 @@ def withdraw(folders: Folders, place: Place) -> bool:
     return True
 
 
-def _all_places(folders: Folders) -> Iterator[Place]:
-    queue = list(names_in(folders.queue))
-    for name in queue:
+def _all_places(folders: Folders, part: str = "") -> Iterator[Place]:
+    """All places whose names have `part` in them, in any case of the letters: most names need not be parsed."""
+    for name in names_in(folders.queue):
+        if part not in name.lower():
+            continue
         if is_candidate(name):
             if (entry := parse_entry_name(name)) is not None:
                 yield place_of(entry, State.QUEUED)
         elif (claim := parse_claim_name(name)) is not None:
             yield place_of(claim.entry, State.CLAIMED, claim.text)
     for name in names_in(folders.aside("waiting")):
-        if (waiting := parse_waiting_name(name)) is not None:
+        if part in name.lower() and (waiting := parse_waiting_name(name)) is not None:
             yield place_of(waiting.entry, State.WAITING, waiting.text, waiting.due_ms)
     for name in names_in(folders.aside("parked")):
-        if (parked := parse_entry_name(name)) is not None:
+        if part in name.lower() and (parked := parse_entry_name(name)) is not None:
             yield place_of(parked, State.PARKED)
 
 

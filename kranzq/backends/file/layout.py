@@ -13,6 +13,11 @@ from kranzq.errors import BadMissionId
 from kranzq.model.entry import MAX_NUMBER, MAX_PRIORITY
 from kranzq.model.ids import MissionId
 
+_REGULAR = re.compile(
+    r"[0-9]{3}-[0-9]{20}-(?!.*(?:\.\.|\.claimed\.))[a-z0-9][a-z0-9._-]{0,127}(?<!\.json)(?<!\.lock)(?<!\.tmp)\.json",
+    re.ASCII | re.IGNORECASE,
+)
+_MOST = (f"{MAX_PRIORITY:03d}", f"{MAX_NUMBER:020d}")
 CLAIM_MARK = ".claimed."
 WHY = ".why.json"
 SEQUENCE = ".seq"
@@ -97,6 +102,17 @@ def parse_waiting_name(text: str) -> WaitingName | None:
     if found is None or (entry := parse_entry_name(found[2])) is None:
         return None
     return WaitingName(entry, None if found[1] == "after" else int(found[1]), text)
+
+
+def order_key(text: str) -> str | None:
+    """What a candidate's name sorts by, as text; None when it is no entry's name.
+
+    A regular name is its own key: ten thousand names are ordered without parsing one of them.
+    """
+    if _REGULAR.fullmatch(text) and text[:3] <= _MOST[0] and text[4:24] <= _MOST[1]:
+        return text
+    parsed = parse_entry_name(text)
+    return None if parsed is None else entry_name(parsed.priority, parsed.number, parsed.mission).text
 
 
 def is_candidate(text: str) -> bool:

@@ -6,13 +6,14 @@ Claims, waiting and parked entries count too, so an entry that comes back never 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterator
 
 from kranzq.backends.file.folders import Folders, names_in
 from kranzq.backends.file.layout import (
     ADMITTING,
     SEQUENCE,
-    EntryName,
+    is_candidate,
+    order_key,
     parse_claim_name,
     parse_entry_name,
     parse_waiting_name,
@@ -60,14 +61,10 @@ def _set_aside(folders: Folders, why: str) -> int:
     return -1
 
 
-def _numbers(folders: Folders) -> Iterable[int]:
+def _numbers(folders: Folders) -> Iterator[int]:
     for name in names_in(folders.queue):
-        if name.startswith(ADMITTING):
-            rest = name.removeprefix(ADMITTING)
-            if rest.isascii() and rest.isdigit():
-                yield int(rest)
-        elif (entry := _entry_in(name)) is not None:
-            yield entry.number
+        if (number := _number_in(name)) is not None:
+            yield number
     for name in names_in(folders.aside("waiting")):
         if (waiting := parse_waiting_name(name)) is not None:
             yield waiting.entry.number
@@ -76,8 +73,13 @@ def _numbers(folders: Folders) -> Iterable[int]:
             yield parked.number
 
 
-def _entry_in(name: str) -> EntryName | None:
-    if (entry := parse_entry_name(name)) is not None:
-        return entry
+def _number_in(name: str) -> int | None:
+    """The number that a name in `queue/` bears: an entry's, a claim's, or one that is being admitted."""
+    if is_candidate(name):
+        key = order_key(name)
+        return None if key is None else int(key[4:24])
+    if name.startswith(ADMITTING):
+        rest = name.removeprefix(ADMITTING)
+        return int(rest) if rest.isascii() and rest.isdigit() else None
     claim = parse_claim_name(name)
-    return claim.entry if claim is not None else None
+    return None if claim is None else claim.entry.number
