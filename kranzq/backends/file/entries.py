@@ -16,6 +16,7 @@ from kranzq.backends.file import aside, sequence
 from kranzq.backends.file.change import number_lock
 from kranzq.backends.file.folders import Folders, names_in
 from kranzq.backends.file.layout import (
+    WHY,
     EntryName,
     entry_name,
     is_candidate,
@@ -185,6 +186,8 @@ def _all_places(folders: Folders, part: str = "") -> Iterator[Place]:
         if part in name.lower() and (waiting := parse_waiting_name(name)) is not None:
             yield place_of(waiting.entry, State.WAITING, waiting.text, waiting.due_ms)
     for name in names_in(folders.aside("parked")):
+        if name.endswith(WHY):  # a reason, whose name could be that of an entry, too
+            continue
         if part in name.lower() and (parked := parse_entry_name(name)) is not None:
             yield place_of(parked, State.PARKED)
 
