@@ -68,16 +68,20 @@ class Folders:
         try:
             if not os.path.isdir(checkout.root):
                 raise NotFound(f"The checkout {checkout.root} is gone.", "Bring it back, or go to another one.")
-            root = open_folder(checkout.root)
-            try:
+            with contextlib.ExitStack() as stack:
+                root = open_folder(checkout.root)
+                stack.callback(os.close, root)
                 atomic.make_folder(".kranz", dir_fd=root)
-            finally:
-                os.close(root)
-            with contextlib.closing(_Descriptor(_open(path))) as kranz:
+                kranz = _open(path)
+                stack.callback(os.close, kranz)
                 path = checkout.queue
-                if atomic.make_folder("queue", dir_fd=kranz.fd):
-                    ignore_runtime_state(kranz.fd)
-                _refuse_world_writable(kranz.fd, checkout.kranz)
+                made = atomic.make_folder("queue", dir_fd=kranz)
+                _refuse_world_writable(kranz, checkout.kranz)
+                if made or not os.access(".gitignore", os.F_OK, dir_fd=kranz):
+                    # written last: without it whoever made the folders may have died before they were synced
+                    os.fsync(kranz)
+                    os.fsync(root)
+                    ignore_runtime_state(kranz)
             folders = cls.open(checkout)
         except OSError as fault:
             raise atomic.store_fault(path, fault) from fault
@@ -136,14 +140,6 @@ def names_in(fd: int | None) -> Iterator[str]:
         if fault.errno in GONE:
             return iter(())
         raise
-
-
-class _Descriptor:
-    def __init__(self, fd: int) -> None:
-        self.fd = fd
-
-    def close(self) -> None:
-        os.close(self.fd)
 
 
 def _open(name: str, dir_fd: int | None = None, shown: str = "") -> int:
