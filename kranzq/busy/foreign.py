@@ -29,12 +29,13 @@ class KranzLock:
 
     def __init__(self, queue: int) -> None:
         self._queue = queue
-        self._inode: int | None = None
+        self._ours: bytes | None = None
+        """What we wrote. An inode number alone proves nothing: it is given out again as soon as a file is gone."""
 
     def take(self) -> str | None:
         """Take it; None when taken, else half a sentence saying who has it."""
-        temporary = atomic.temporary_name(LOCK)
-        inode = atomic.write_new(self._queue, temporary, _record_of(os.getpid()), mode=0o644, sync=False).st_ino
+        temporary, ours = atomic.temporary_name(LOCK), _record_of(os.getpid())
+        atomic.write_new(self._queue, temporary, ours, mode=0o644, sync=False)
         try:
             for _ in range(_TRIES):
                 try:
@@ -43,7 +44,7 @@ class KranzLock:
                     if (holder := self._in_the_way()) is not None:
                         return holder
                     continue
-                self._inode = inode
+                self._ours = ours
                 return None
         finally:
             with contextlib.suppress(OSError):
@@ -54,10 +55,8 @@ class KranzLock:
         """Let the lock name the keeper `pid` and its mission, so that it outlives this dispatcher."""
         if not self._is_ours():
             return
-        temporary = atomic.temporary_name(LOCK)
-        inode = atomic.write_new(self._queue, temporary, _record_of(pid), mode=0o644, sync=False).st_ino
-        os.rename(temporary, LOCK, src_dir_fd=self._queue, dst_dir_fd=self._queue)
-        self._inode = inode
+        self._ours = _record_of(pid)
+        atomic.replace(self._queue, LOCK, self._ours, mode=0o644, sync=False)
         atomic.replace(self._queue, MISSION, mission.encode(), mode=0o644, sync=False)
 
     def let_go(self) -> None:
@@ -65,19 +64,14 @@ class KranzLock:
         if self._is_ours():
             atomic.remove(self._queue, MISSION)
             atomic.remove(self._queue, LOCK)
-        self._inode = None
+        self._ours = None
 
     def leave(self) -> None:
         """Keep the files where they are: the keeper that they name goes on."""
-        self._inode = None
+        self._ours = None
 
     def _is_ours(self) -> bool:
-        if self._inode is None:
-            return False
-        try:
-            return os.stat(LOCK, dir_fd=self._queue, follow_symlinks=False).st_ino == self._inode
-        except OSError:
-            return False
+        return self._ours is not None and _content(self._queue, LOCK) == self._ours
 
     def _in_the_way(self) -> str | None:
         """Who holds it, or None after a dead one was moved aside."""
@@ -87,7 +81,7 @@ class KranzLock:
             seen = os.stat(LOCK, dir_fd=self._queue, follow_symlinks=False)
             if time.time() - max(seen.st_mtime, seen.st_ctime) <= BACKSTOP_S:
                 return f"kranz's busy lock cannot be read ({fault.why}) and is younger than an hour"
-            self._move_aside(seen.st_ino)
+            self._move_aside(seen.st_ino, None)
             return None
         if found is None:
             return None
@@ -98,14 +92,16 @@ class KranzLock:
             age = time.time() - max(found.stat.st_mtime, found.stat.st_ctime)
             if age <= BACKSTOP_S:
                 return f"kranz's busy lock: {judged.evidence}; it is younger than an hour"
-        self._move_aside(found.stat.st_ino)
+        self._move_aside(found.stat.st_ino, found.data)
         return None
 
-    def _move_aside(self, inode: int) -> None:
+    def _move_aside(self, inode: int, content: bytes | None) -> None:
+        """Remove the lock if it is the file that was judged: same inode, same content."""
         aside = atomic.temporary_name(f"stale{LOCK}")
         with contextlib.suppress(FileNotFoundError, FileExistsError):
             atomic.move(self._queue, LOCK, self._queue, aside)
-            if os.stat(aside, dir_fd=self._queue, follow_symlinks=False).st_ino != inode:
+            seen = os.stat(aside, dir_fd=self._queue, follow_symlinks=False)
+            if seen.st_ino != inode or _content(self._queue, aside) != content:
                 atomic.move(self._queue, aside, self._queue, LOCK)  # a live one came in between
             else:
                 _remove_any(self._queue, aside)
@@ -213,6 +209,14 @@ def _record_of(pid: int) -> bytes:
 def _names_us(data: bytes) -> bool:
     record = HolderRecord.parse(data)
     return record is not None and record.pid == os.getpid() and record.token in {"", kranz_token(os.getpid())}
+
+
+def _content(dir_fd: int, name: str) -> bytes | None:
+    try:
+        found = read_regular(name, dir_fd=dir_fd)
+    except Unreadable:
+        return None
+    return found.data if found is not None else None
 
 
 def _remove_any(dir_fd: int, name: str) -> None:

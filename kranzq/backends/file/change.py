@@ -51,14 +51,14 @@ def number_lock(folders: Folders, *, patience: float = PATIENCE_S) -> Iterator[N
     path = f"{folders.checkout.queue}/{MUTATE_LOCK}"
     token = f"{os.getpid()}.{next(_counter)}.{_MARK}".encode()
     try:
-        inode = _create(folders, token, path, patience)
+        _create(folders, token, path, patience)
     except OSError as fault:
         raise atomic.store_fault(path, fault) from fault
     try:
         yield
     finally:
         with contextlib.suppress(OSError):
-            if os.stat(MUTATE_LOCK, dir_fd=folders.queue, follow_symlinks=False).st_ino == inode:
+            if _content(folders, MUTATE_LOCK) == token:  # an inode number is given out again; our words are ours
                 os.unlink(MUTATE_LOCK, dir_fd=folders.queue)
 
 
@@ -89,7 +89,7 @@ def _holder_of(fd: int) -> str:
     return "another process"
 
 
-def _create(folders: Folders, token: bytes, path: str, patience: float) -> int:
+def _create(folders: Folders, token: bytes, path: str, patience: float) -> None:
     temporary = atomic.temporary_name(MUTATE_LOCK)
     inode = atomic.write_new(folders.queue, temporary, token, sync=False).st_ino
     try:
@@ -97,7 +97,7 @@ def _create(folders: Folders, token: bytes, path: str, patience: float) -> int:
         while True:
             try:
                 atomic.move(folders.queue, temporary, folders.queue, MUTATE_LOCK, inode=inode)
-                return inode
+                return
             except FileExistsError:
                 _clear_stale(folders, seen_since)
                 if time.monotonic() >= deadline:
@@ -140,7 +140,16 @@ def _clear_stale(folders: Folders, unchanged: _Unchanged) -> None:
     aside = atomic.temporary_name(f"stale{MUTATE_LOCK}")
     with contextlib.suppress(OSError):
         atomic.move(folders.queue, MUTATE_LOCK, folders.queue, aside)
-        if os.stat(aside, dir_fd=folders.queue, follow_symlinks=False).st_ino != found.stat.st_ino:
+        seen = os.stat(aside, dir_fd=folders.queue, follow_symlinks=False)
+        if seen.st_ino != found.stat.st_ino or _content(folders, aside) != found.data:
             atomic.move(folders.queue, aside, folders.queue, MUTATE_LOCK)  # another one came in between
             return
         os.unlink(aside, dir_fd=folders.queue)
+
+
+def _content(folders: Folders, name: str) -> bytes | None:
+    try:
+        found = read_regular(name, dir_fd=folders.queue, limit=256)
+    except Unreadable:
+        return None
+    return found.data if found is not None else None
