@@ -174,22 +174,33 @@ def withdraw(folders: Folders, place: Place) -> bool:
 
 def _all_places(folders: Folders, part: str = "") -> Iterator[Place]:
     """All places whose names have `part` in them, in any case of the letters: most names need not be parsed."""
-    for name in names_in(folders.queue):
-        if part not in name.lower():
-            continue
-        if is_candidate(name):
-            if (entry := parse_entry_name(name)) is not None:
-                yield place_of(entry, State.QUEUED)
-        elif (claim := parse_claim_name(name)) is not None:
-            yield place_of(claim.entry, State.CLAIMED, claim.text)
-    for name in names_in(folders.aside("waiting")):
-        if part in name.lower() and (waiting := parse_waiting_name(name)) is not None:
-            yield place_of(waiting.entry, State.WAITING, waiting.text, waiting.due_ms)
-    for name in names_in(folders.aside("parked")):
-        if name.endswith(WHY):  # a reason, whose name could be that of an entry, too
-            continue
-        if part in name.lower() and (parked := parse_entry_name(name)) is not None:
-            yield place_of(parked, State.PARKED)
+    asides: tuple[tuple[int | None, Callable[[str], Place | None]], ...] = (
+        (folders.queue, _place_in_queue),
+        (folders.aside("waiting"), _place_in_waiting),
+        (folders.aside("parked"), _place_in_parked),
+    )
+    for fd, place_in in asides:
+        for name in names_in(fd):
+            if part in name.lower() and (place := place_in(name)) is not None:
+                yield place
+
+
+def _place_in_queue(name: str) -> Place | None:
+    if is_candidate(name):
+        entry = parse_entry_name(name)
+        return None if entry is None else place_of(entry, State.QUEUED)
+    claim = parse_claim_name(name)
+    return None if claim is None else place_of(claim.entry, State.CLAIMED, claim.text)
+
+
+def _place_in_waiting(name: str) -> Place | None:
+    waiting = parse_waiting_name(name)
+    return None if waiting is None else place_of(waiting.entry, State.WAITING, waiting.text, waiting.due_ms)
+
+
+def _place_in_parked(name: str) -> Place | None:
+    parked = parse_entry_name(name)
+    return None if parked is None else place_of(parked, State.PARKED)
 
 
 def _already(folders: Folders, new: Entry, place: Place) -> Accepted[Entry]:
