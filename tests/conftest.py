@@ -12,12 +12,18 @@ import subprocess
 from collections.abc import Generator
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 LEFT_OUT = ("KRANZQ_", "KRANZ_", "GIT_", "XDG_")
 OF_A_SERVICE = frozenset({"NOTIFY_SOCKET", "INVOCATION_ID", "LISTEN_FDS", "LISTEN_PID", "WATCHDOG_USEC"})
 IN_CI = os.environ.get("CI") == "true"
 GATES_FAILED = bool(os.environ.get("GATES_FAILED"))
+KILLS_TAKE_S = 120.0
+
+hypothesis.settings.register_profile("home", max_examples=50, deadline=None)
+hypothesis.settings.register_profile("ci", max_examples=200, deadline=None, derandomize=True)
+hypothesis.settings.load_profile("ci" if IN_CI else "home")
 
 
 @pytest.fixture(autouse=True)
@@ -43,6 +49,15 @@ def checkout(tmp_path: Path, isolated: Path) -> Path:
     for words in (("init", "--quiet", "--initial-branch=main"), ("commit", "--quiet", "--allow-empty", "-m", "begin")):
         subprocess.run(["git", *who, *words], cwd=root, check=True, stdin=subprocess.DEVNULL)
     return root
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give those that race and kill real processes more time, where they name none."""
+    for item in items:
+        if item.get_closest_marker("timeout") is None and {"crash", "race"} & {
+            mark.name for mark in item.iter_markers()
+        }:
+            item.add_marker(pytest.mark.timeout(KILLS_TAKE_S))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
