@@ -215,9 +215,10 @@ def _already(folders: Folders, new: Entry, place: Place) -> Accepted[Entry]:
         there = replace(found[0], priority=place.priority, number=place.number)
         if _command(there) == _command(new):
             return Accepted(there, created=False, state=place.state)
+        behind = ", or queue one more run behind it with --again" if place.state is State.CLAIMED else ""
         raise Conflict(
             f"Mission {new.mission} is {place.state.value} with another command. Nothing was changed.",
-            f"Cancel it first (kranzq cancel {new.mission}), or queue one more run behind it with --again.",
+            f"Cancel it first (kranzq cancel {new.mission}){behind}.",
         )
     raise Conflict(
         f"Mission {new.mission} has a file {place.name} that cannot be read. Nothing was changed.",

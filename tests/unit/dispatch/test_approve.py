@@ -145,7 +145,7 @@ def test_once_queues_what_never_ended(approver: Approver) -> None:
 def test_again_queues_one_more_behind_the_running_one(approver: Approver) -> None:
     """With `again` one run is queued behind a running one, and a repeat of that is a repeat."""
     approve(approver, _request())
-    candidate = approver.queue.front()
+    candidate = next(approver.queue.in_order(), None)
     assert candidate is not None
     assert approver.queue.claim(candidate, os.getpid(), "0" * 16) is not None
     living = replace(approver, parts=lambda: _parts(approver))

@@ -48,7 +48,7 @@ def _queue(one: Canceller) -> FileQueue:
 
 
 def _claim(one: Canceller, pid: int) -> Claimed:
-    candidate = _queue(one).front()
+    candidate = next(_queue(one).in_order(), None)
     assert candidate is not None
     claimed = _queue(one).claim(candidate, pid, suffix_k4(kranz_token(pid) or "gone"))
     assert claimed is not None
