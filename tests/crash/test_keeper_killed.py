@@ -1,0 +1,104 @@
+"""A keeper is killed at each of its steps, alone or together with its dispatcher; the next dispatcher mends it."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.laboratory import REPO, Laboratory
+
+pytestmark = [pytest.mark.crash, pytest.mark.slow]
+KEEPER = REPO / "kranzq" / "keeper.py"
+DIE = "(os.unlink({flag!r}), {also}, os.kill(os.getpid(), 9)) if os.path.exists({flag!r}) else None"
+BOTH = "os.kill(DISPATCHER, 9)"
+STEPS = {  # the line before which it dies, and 0: nothing had run, 1: its end was not recorded, -1: it was
+    "before it is ready": ('    sock.send(json.dumps({"ready"', 0),
+    "before go is read": ("    data, ancillary, flags, _ = packet", 0),
+    "after go was read": ("    received = [fd", 0),
+    "before it says that it lives": ("    for lock in locks:\n        say_alive", 0),
+    "after it says that it lives": ("    fds = dict(named)", 0),
+    "before the space is taken": ("            for _ in range(2):  # room", 0),
+    "after the space was taken": ("        quietly(fcntl.fcntl, self.run, fcntl.F_NOTIFY", 0),
+    "before the start": ('        self.end["startedAt"] = stamp()', 0),
+    "after the start": ("        timeout, seen = self.order", 1),
+    "after the start was told": ("        return True\n\n    def spawn", 1),
+    "after the mission's end": ('        self.end["endedAt"] = stamp()\n        ended =', 1),
+    "after the mission was reaped": ("            self.record(patient=True)\n            self.tell", 1),
+    "before the record is synced": ("            os.fsync(fd)\n            os.rename", 1),
+    "before the record is there": ("            os.rename(temporary, name", 1),
+    "after the record is there": ("        for level in range(self.order", -1),
+    "after the record is safe": ('            self.tell({"end": self.end})', -1),
+    "between the records": ('            self.end["survivors"] = self.see', -1),
+    "before the second record": ("            recorded = self.record(patient=True)\n", -1),
+    "after the second record": ('            self.tell({"survivors"', -1),
+    "before the last act": ("        if recorded and self.dispatcher_is_gone():", -1),
+}
+
+
+@pytest.fixture
+def lab(checkout: Path) -> Iterator[Laboratory]:
+    """A checkout to experiment in."""
+    with Laboratory(checkout) as one:
+        yield one
+
+
+def mortal_keeper(lab: Laboratory, step: str, *, both: bool) -> dict[str, str]:
+    """Make a keeper that dies once at a step, and what lets a dispatcher use it."""
+    flag = lab.notes / "flag"
+    flag.touch()
+    text = KEEPER.read_text()
+    place = STEPS[step][0]
+    assert text.count(place) == 1, place
+    indent = place[: len(place) - len(place.lstrip())]
+    die = DIE.format(flag=str(flag), also=BOTH if both else None)
+    program = lab.notes / "keeper.py"
+    program.write_text(
+        text.replace(place, f"{indent}{die}\n{place}").replace(" main()\n", " DISPATCHER = os.getppid()\n    main()\n")
+    )
+    return {"LAB_KEEPER": str(program)}
+
+
+@pytest.mark.parametrize("both", [False, True], ids=["keeper", "both"])
+@pytest.mark.parametrize("step", STEPS)
+def test_a_keeper_killed_at_any_step_loses_nothing(lab: Laboratory, step: str, *, both: bool) -> None:
+    """A mission whose end was not recorded runs again, one whose end was recorded never does."""
+    lab.enqueue("m1", *lab.alone("m1", 0.05, 3))
+    lab.enqueue("m2")
+    env = mortal_keeper(lab, step, both=both)
+    killed = lab.start(
+        [sys.executable, "-m", "tests.crash.killed", "never", "-C", str(lab.root), "drain"], env=env
+    ).wait(30)
+    lab.run("drain", code=None)
+    earlier = STEPS[step][1]
+    interrupted = earlier >= 0 and step != "before it is ready"
+
+    assert not (lab.notes / "flag").exists(), lab.log()
+    assert killed == (-signal.SIGKILL if both else 75 if step == "before it is ready" else 1), lab.log()
+    assert lab.outcomes("m1")[-2:] == (["failed"] if not interrupted else ["interrupted", "failed"])
+    assert lab.count("start", "m1") in ({1, 2} if earlier == 1 else {1})  # it may die before it can tell
+    assert lab.count("start", "m2") == 1
+    assert lab.told()[-2:] == ["start m2", "end m2"]
+    lab.assert_nothing_left()
+
+
+def test_a_keeper_killed_with_go_unread_has_started_nothing(lab: Laboratory) -> None:
+    """*Go* that nobody reads frees the locks that travel with it, and the mission runs once, later."""
+    lab.enqueue("m1")
+    env = mortal_keeper(lab, "before go is read", both=False)
+    program = Path(env["LAB_KEEPER"])
+    die = DIE.format(flag=str(lab.notes / "flag"), also=None)
+    text = KEEPER.read_text().replace(
+        "            if signal.sigwaitinfo(WATCHED).si_signo in ENDING:",
+        f"            told = signal.sigwaitinfo(WATCHED)\n            {die}\n            if told.si_signo in ENDING:",
+    )
+    program.write_text(text)
+    lab.start([sys.executable, "-m", "tests.crash.killed", "never", "-C", str(lab.root), "drain"], env=env).wait(30)
+    lab.run("drain")
+
+    assert not (lab.notes / "flag").exists()
+    assert lab.told() == ["start m1", "end m1"]
+    lab.assert_nothing_left()
