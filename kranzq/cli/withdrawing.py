@@ -58,7 +58,8 @@ def source(directory: str, mission: str, *, give_back: bool, cancelled: bool, as
         found = queue.bindings(known)
     wanted = "returned" if give_back else "cancelled" if cancelled else next(iter(found), "bound")
     if wanted not in found:
-        raise NotFound(f"No producer has bound mission {known}.", "Bind one with: kranzq enqueue --source P:REF")
+        instead = f" It is {next(iter(found))} already." if found else ""
+        raise NotFound(f"Mission {known} has no producer's binding.{instead}", "Make one with: kranzq enqueue --source")
     one = found[wanted]
     if as_json:
         created = rfc3339(one.created_at) if one.created_at else None

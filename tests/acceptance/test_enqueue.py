@@ -72,7 +72,11 @@ def test_conflicts_leave_with_4_and_what_to_type(checkout: Path) -> None:
     name = entries(checkout)[1]
     (checkout / ".kranz/queue" / name).rename(parked / name)
 
-    for mission, command, said in (("m1", "false", "cancel m1"), ("m2", "true", "cancel m2"), ("M1", "true", "from m1")):
+    for mission, command, said in (
+        ("m1", "false", "cancel m1"),
+        ("m2", "true", "cancel m2"),
+        ("M1", "true", "from m1"),
+    ):
         refused = kranzq(checkout, "enqueue", mission, "--", command)
         assert (refused.returncode, refused.stdout) == (4, "")
         assert said in refused.stderr
