@@ -1,6 +1,6 @@
 """Ends that nobody settled: a mission ended while no dispatcher lived, so its claim still lies in the queue.
 
-Whoever approves, cancels or waits for that mission settles it first, by the same rules as recovery: only when its
+Whoever approves or cancels that mission settles it first, by the same rules as recovery: only when its
 holder is proven gone, its end is recorded and nothing of it is left. No process is ended here.
 """
 
