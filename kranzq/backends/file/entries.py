@@ -199,7 +199,7 @@ def _place_in_waiting(name: str) -> Place | None:
 
 
 def _place_in_parked(name: str) -> Place | None:
-    parked = parse_entry_name(name)
+    parked = None if name.endswith(WHY) else parse_entry_name(name)  # a reason's name could be an entry's, too
     return None if parked is None else place_of(parked, State.PARKED)
 
 
