@@ -16,8 +16,8 @@ from kranzq.busy import record as busy_record
 from kranzq.busy.foreign import Engines
 from kranzq.busy.lock import BusyLock
 from kranzq.disk.read import Unreadable, read_regular
-from kranzq.dispatch.daemon_seen import inode_is_locked
 from kranzq.dispatch.evidence import Backstop, judge_holder
+from kranzq.dispatch.lock_table import is_flocked
 from kranzq.dispatch.look import LookQueue, Sight
 from kranzq.liveness import HolderRecord, judge
 from kranzq.model.checkout import Checkout
@@ -88,7 +88,7 @@ def lock_situation(checkout: Checkout, queue: LookQueue) -> LockJudgement | None
         judged = judge_lock(locks)
         if judged.situation is not Situation.CANNOT_SEE or judged.holders:
             return judged
-        if any(inode_is_locked(os.fstat(lock).st_ino) for lock in locks):
+        if any(is_flocked(lock) for lock in locks):
             return judged
     finally:
         for lock in locks:

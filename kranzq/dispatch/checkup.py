@@ -105,7 +105,7 @@ def of_trust(sight: Sight) -> Iterator[Check]:
     for place in sight.queue.places():
         if place.state not in {State.QUEUED, State.WAITING} or (entry := sight.queue.read(place)) is None:
             continue
-        permit = sight.permit(entry, sight.signature(entry))
+        permit = sight.permit(entry)
         if permit.advice:
             waiting[permit.why, permit.advice] = waiting.get((permit.why, permit.advice), 0) + 1
     for (why, advice), number in waiting.items():

@@ -10,6 +10,7 @@ import os
 from dataclasses import dataclass
 
 from kranzq.disk.read import Unreadable, read_regular
+from kranzq.dispatch.lock_table import is_flocked
 from kranzq.liveness import judge
 from kranzq.model.clock import rfc3339
 from kranzq.model.process import Liveness, ProcessIdentity
@@ -17,7 +18,6 @@ from kranzq.runs.record import load
 
 DAEMON_JSON = ".daemon.json"
 DAEMON_FLOCK = ".daemon.flock"
-_LOCK_TABLE = "/proc/locks"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ def look_for_daemon(queue: int) -> DaemonSeen | HiddenDaemon | None:
     try:
         found = read_regular(DAEMON_JSON, dir_fd=queue)
     except Unreadable as fault:
-        return HiddenDaemon(f"{DAEMON_JSON} cannot be read: {fault.why}") if lock_is_held(queue, DAEMON_FLOCK) else None
+        return HiddenDaemon(f"{DAEMON_JSON} cannot be read: {fault.why}") if _is_locked(queue) else None
     value = load(found.data) if found is not None else None
     process = ProcessIdentity.from_json(value.get("process")) if value is not None else None
     if value is None or process is None:
@@ -63,7 +63,7 @@ def look_for_daemon(queue: int) -> DaemonSeen | HiddenDaemon | None:
     judged = judge(process)
     if judged.verdict is Liveness.UNKNOWN:
         return HiddenDaemon(judged.evidence)
-    if judged.verdict is Liveness.GONE or lock_is_held(queue, DAEMON_FLOCK) is False:
+    if judged.verdict is Liveness.GONE or _is_locked(queue) is False:
         return None
     since, watching, version, on_stop = (
         text if isinstance(text := value.get(key), str) else "" for key in ("since", "watching", "version", "onStop")
@@ -72,23 +72,15 @@ def look_for_daemon(queue: int) -> DaemonSeen | HiddenDaemon | None:
     return DaemonSeen(process.pid, since, watching, last_scan, version, value.get("stopping") is True, on_stop)
 
 
-def lock_is_held(queue: int, name: str) -> bool | None:
-    """Whether a process that we can see holds a flock on a file; None when the system does not show its locks."""
+def _is_locked(queue: int) -> bool | None:
+    """Whether a daemon's lock is held; None when the system does not show its locks."""
     try:
-        seen = os.stat(name, dir_fd=queue, follow_symlinks=False)
-    except OSError:
+        fd = os.open(DAEMON_FLOCK, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=queue)
+    except FileNotFoundError:
         return False
-    return inode_is_locked(seen.st_ino)
-
-
-def inode_is_locked(inode: int) -> bool | None:
-    """As `lock_is_held`. The table shows a device of the file system's own, so the inode alone is compared."""
-    try:
-        with open(_LOCK_TABLE, encoding="ascii", errors="replace") as table:
-            lines = [line.split() for line in table]
     except OSError:
         return None
-    return any(
-        "FLOCK" in fields and "->" not in fields and any(field.endswith(f":{inode}") for field in fields)
-        for fields in lines
-    )
+    try:
+        return is_flocked(fd)
+    finally:
+        os.close(fd)

@@ -121,7 +121,6 @@ class Sight:
     gate: Gate
     keys: Keys
     clock: Clock = field(default_factory=SystemClock)
-    _unsigned: Permit | None = None
 
     def signature(self, entry: Entry) -> Signature | None:
         """What the signature is worth; None when the key's file is not safe to use."""
@@ -130,15 +129,9 @@ class Sight:
         except Refused:
             return None
 
-    def permit(self, entry: Entry, signature: Signature | None) -> Permit:
-        """What the gate says. All unsigned entries get the same answer, so it is asked for one of them only."""
-        if signature is Signature.VALID:
-            return Permit(PermitKind.RUN, own_command=True)
-        if signature is not Signature.UNSIGNED:
-            return self.gate.may_run(entry, self.checkout.root)
-        if self._unsigned is None:
-            self._unsigned = self.gate.may_run(entry, self.checkout.root)
-        return self._unsigned
+    def permit(self, entry: Entry) -> Permit:
+        """What the gate says."""
+        return self.gate.may_run(entry, self.checkout.root)
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +218,7 @@ def _listed(sight: Sight, place: Place) -> Listed | None:
     if entry is None:
         return Listed(place.mission, place.priority, place.number, place.state, place.due_ms, note=note)
     signature = sight.signature(entry)
-    permit = sight.permit(entry, signature)
+    permit = sight.permit(entry)
     if permit.kind is not PermitKind.RUN and place.state is not State.PARKED:
         note, advice = permit.why, permit.advice
     after = tuple(entry.own.after) if entry.own is not None and place.state is State.WAITING else ()

@@ -128,7 +128,7 @@ class _Trust:
                 continue
             signature = sight.signature(entry)
             self.unsigned += signature is Signature.UNSIGNED
-            permit = sight.permit(entry, signature)
+            permit = sight.permit(entry)
             if permit.kind is not PermitKind.RUN:
                 self.held_up.add(place.name)
                 reasons[permit.why, permit.advice] += 1

@@ -210,7 +210,7 @@ class _Asker:
             )
 
     def _of_content(self, entry: Entry) -> Iterator[Reason]:
-        permit = self._sight.permit(entry, self._sight.signature(entry))
+        permit = self._sight.permit(entry)
         if permit.kind is not PermitKind.RUN:
             code = "signature" if permit.kind is PermitKind.QUARANTINE else "trust"
             yield Reason(code, permit.why, permit.advice)

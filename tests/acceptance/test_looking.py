@@ -174,6 +174,28 @@ def test_output_that_is_no_text_is_kept_and_shown_safely(
     assert told(checkout, "history")["runs"][0]["outcome"] == "succeeded"
 
 
+def test_a_daemon_is_seen_while_it_lives(checkout: Path) -> None:
+    """Who it is, since when and how it watches; after a kill its record alone is no daemon."""
+    run(checkout, "init")
+    with subprocess.Popen(
+        argv(checkout, "daemon"),
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    ) as daemon:
+        try:
+            until(lambda: told(checkout, "status")["daemon"], "the daemon is seen")
+            seen = told(checkout, "status")["daemon"]
+        finally:
+            daemon.kill()
+
+    assert list(seen) == ["pid", "since", "watching", "lastScan", "version"]
+    assert seen["pid"] == daemon.pid
+    assert all(seen.values())
+    assert told(checkout, "status")["daemon"] is None
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_each_shell_gets_its_script(checkout: Path, shell: str) -> None:
     """One variable prints what a shell needs to complete verbs and missions."""
