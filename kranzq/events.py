@@ -7,12 +7,40 @@ against this file.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from typing import Any, ClassVar, dataclass_transform
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass_transform(frozen_default=True)
 class Event:
-    """Something that happened to one mission or to the checkout."""
+    """Something that happened to one mission or to the checkout.
+
+    A subclass only lists its fields, and is made with them like a dataclass. It is none, since making two dozen of
+    those costs each start of the command line more than all the rest of this module.
+    """
+
+    field_names: ClassVar[tuple[str, ...]] = ()
+
+    def __init_subclass__(cls) -> None:
+        """Take the fields from the annotations."""
+        cls.field_names = tuple(cls.__annotations__)
+
+    def __init__(self, *values: Any, **named: Any) -> None:
+        given = dict(zip(self.field_names, values, strict=False)) | named
+        if len(values) > len(self.field_names) or given.keys() != set(self.field_names):
+            raise TypeError(f"{self.name} has the fields {', '.join(self.field_names)}")
+        vars(self).update(given)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"{name}: an event that happened does not change")
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and vars(self) == vars(other)
+
+    def __hash__(self) -> int:
+        return hash((type(self), *vars(self).values()))
+
+    def __repr__(self) -> str:
+        return f"{self.name}({', '.join(f'{name}={value!r}' for name, value in vars(self).items())})"
 
     @property
     def name(self) -> str:
@@ -21,7 +49,7 @@ class Event:
 
     def to_json(self) -> dict[str, object]:
         """The event with its fields."""
-        return {"event": self.name} | {field.name: getattr(self, field.name) for field in fields(self)}
+        return {"event": self.name} | vars(self)
 
 
 Listener = Callable[[Event], None]
@@ -40,7 +68,6 @@ def emit(event: Event) -> None:
         listener(event)
 
 
-@dataclass(frozen=True, slots=True)
 class Enqueued(Event):
     """An approved mission became an entry."""
 
@@ -49,7 +76,6 @@ class Enqueued(Event):
     priority: int
 
 
-@dataclass(frozen=True, slots=True)
 class Claimed(Event):
     """An entry was taken for one keeper."""
 
@@ -58,7 +84,6 @@ class Claimed(Event):
     claim: str
 
 
-@dataclass(frozen=True, slots=True)
 class Started(Event):
     """The mission's own process runs."""
 
@@ -67,7 +92,6 @@ class Started(Event):
     pid: int
 
 
-@dataclass(frozen=True, slots=True)
 class Ended(Event):
     """A run has an outcome, and the entry a fate."""
 
@@ -78,7 +102,6 @@ class Ended(Event):
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
 class Adopted(Event):
     """A running mission of an earlier dispatcher was found."""
 
@@ -87,7 +110,6 @@ class Adopted(Event):
     keeper: int
 
 
-@dataclass(frozen=True, slots=True)
 class PutBack(Event):
     """A claim of a gone holder went back to its place."""
 
@@ -96,7 +118,6 @@ class PutBack(Event):
     evidence: str
 
 
-@dataclass(frozen=True, slots=True)
 class LeftoversEnded(Event):
     """Processes that a killed keeper left were ended."""
 
@@ -104,7 +125,6 @@ class LeftoversEnded(Event):
     pids: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
 class Quarantined(Event):
     """A file that is no valid entry was set aside with its bytes."""
 
@@ -112,7 +132,6 @@ class Quarantined(Event):
     why: str
 
 
-@dataclass(frozen=True, slots=True)
 class Parked(Event):
     """An entry was set aside for a person."""
 
@@ -120,7 +139,6 @@ class Parked(Event):
     why: str
 
 
-@dataclass(frozen=True, slots=True)
 class PassedOver(Event):
     """An entry may not run yet; said once for each reason."""
 
@@ -128,7 +146,6 @@ class PassedOver(Event):
     why: str
 
 
-@dataclass(frozen=True, slots=True)
 class Cancelled(Event):
     """An entry was removed, or a wish to cancel written for a running one."""
 
@@ -136,21 +153,18 @@ class Cancelled(Event):
     how: str
 
 
-@dataclass(frozen=True, slots=True)
 class WaitsBusy(Event):
     """The checkout is busy; said once for each holder."""
 
     holder: str
 
 
-@dataclass(frozen=True, slots=True)
 class WatchLost(Event):
     """Watching a directory stopped or is impossible; what is done instead."""
 
     why: str
 
 
-@dataclass(frozen=True, slots=True)
 class Vanished(Event):
     """Entries that were known are gone without an act of ours."""
 
@@ -158,7 +172,6 @@ class Vanished(Event):
     why: str
 
 
-@dataclass(frozen=True, slots=True)
 class Warned(Event):
     """Something a person should look at; the work goes on."""
 
