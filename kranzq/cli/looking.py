@@ -140,11 +140,14 @@ def logs(ctx: click.Context, mission: str, run: int | None, follow: bool, tail: 
 def wait(ctx: click.Context, mission: str, timeout: str | None, as_json: bool) -> None:
     """Wait until a mission has ended: 0 succeeded, 1 otherwise, 3 unknown, 4 parked or quarantined, 75 timeout."""
     from kranzq.cli.showing import end_json, end_text
-    from kranzq.dispatch.follow import wait_for_end
+    from kranzq.dispatch.follow import nobody_dispatches, wait_for_end
 
     known, checkout = MissionId(mission), _checkout(ctx)
     seconds = _seconds(timeout)
     wiring.refuse_inside_mission(checkout, "wait", os.environ)
+    with wiring.open_look(checkout) as queue:
+        if queue is not None and nobody_dispatches(queue, known):
+            complain("No daemon runs here, so it may wait for long.\n  Type: kranzq daemon (or once: kranzq drain)")
     end = wait_for_end(lambda: wiring.open_look(checkout), checkout, known, timeout_s=seconds)
     if end.state == "unknown":
         raise NoSuchMission(known)

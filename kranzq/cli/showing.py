@@ -16,8 +16,9 @@ from kranzq.model.state import State
 
 if TYPE_CHECKING:
     from kranzq.dispatch.busy_seen import BusySeen
-    from kranzq.dispatch.follow import MissionEnd, Sink
+    from kranzq.dispatch.follow import MissionEnd
     from kranzq.dispatch.look import Listed, Listing
+    from kranzq.dispatch.output import Sink
     from kranzq.dispatch.past import Run
     from kranzq.dispatch.status import Status
     from kranzq.dispatch.why import Why

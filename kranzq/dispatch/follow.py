@@ -1,7 +1,6 @@
 """Waiting for a mission's end, and following what its runs say. Each look opens the queue anew and holds nothing.
 
-Output is read in bounded pieces, its bytes as they are; a gap (what was left out of a log over its cap) is told as a
-number. Following ends with the run, also when its keeper dies.
+Following ends with the run, also when its keeper dies.
 """
 
 from __future__ import annotations
@@ -13,11 +12,13 @@ import stat
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal
 
 from kranzq.disk.read import GONE
 from kranzq.dispatch.aside_seen import inbox, quarantined_as
+from kranzq.dispatch.daemon_seen import look_for_daemon
 from kranzq.dispatch.look import LookQueue, OpenLook, distinct
+from kranzq.dispatch.output import Output, Sink
 from kranzq.dispatch.past import Run
 from kranzq.liveness import judge
 from kranzq.model.checkout import Checkout
@@ -27,28 +28,9 @@ from kranzq.model.process import Liveness
 from kranzq.model.state import State
 from kranzq.runs.folders import OUTPUT, RunFolder, Runs
 
-PIECE = 64 * 1024
-TAIL_LIMIT = 16 * 1024 * 1024
-"""So far back a tail looks for the beginnings of lines."""
 _PAUSE_FIRST_S = 0.1
 _PAUSE_MOST_S = 0.5
 _SHARE = 30  # a look may take one part in thirty of the time, however large the queue is
-
-
-class Sink(Protocol):
-    """Where output goes."""
-
-    def data(self, piece: bytes) -> None:
-        """Some bytes, as they are on disk."""
-        ...
-
-    def gap(self, size: int) -> None:
-        """Here `size` bytes were left out."""
-        ...
-
-    def pause(self) -> None:
-        """That was all for now."""
-        ...
 
 
 Followed = Literal["ended", "lost", "no output"]
@@ -106,6 +88,12 @@ def wait_for_end(
     raise AssertionError("the pauses never end")
 
 
+def nobody_dispatches(queue: LookQueue, mission: MissionId) -> bool:
+    """Whether a mission waits in the queue and no daemon is there to take it."""
+    states = {place.state for place in queue.places(mission) if place.mission == mission}
+    return bool(states & {State.QUEUED, State.WAITING}) and look_for_daemon(queue.fd) is None
+
+
 def follow_run(runs: Runs, mission: MissionId, run: int, sink: Sink, *, tail: int | None = None) -> Followed:
     """Send a run's output to `sink` until the run has ended; says whether its end is recorded."""
     with contextlib.ExitStack() as stack:
@@ -148,55 +136,6 @@ def is_over(folder: RunFolder) -> bool:
 def _is_recorded(folder: RunFolder) -> bool:
     record = folder.read()
     return record is not None and (record.state == "ended" or folder.read_exit(record.nonce) is not None)
-
-
-class Output:
-    """An output file that is read forwards from a position, in pieces."""
-
-    def __init__(self, fd: int) -> None:
-        self._fd = fd
-        self._at = 0
-
-    def pump(self, sink: Sink) -> None:
-        """Send everything from the position to the present end."""
-        while self._at < (size := os.fstat(self._fd).st_size):
-            begin = self._seek(os.SEEK_DATA, size)
-            if begin > self._at:
-                sink.gap(begin - self._at)
-                self._at = begin
-                continue
-            stop = min(self._seek(os.SEEK_HOLE, size), self._at + PIECE)
-            piece = os.pread(self._fd, max(1, stop - self._at), self._at)
-            if not piece:
-                break
-            sink.data(piece)
-            self._at += len(piece)
-        sink.pause()
-
-    def seek_tail(self, lines: int) -> None:
-        """Go to where the last `lines` lines begin, looking back a bounded way only."""
-        at = end = os.fstat(self._fd).st_size
-        wanted = lines + 1  # the newline that ends the line before the first one wanted
-        if end and os.pread(self._fd, 1, end - 1) != b"\n":
-            wanted -= 1
-        self._at = max(0, end - TAIL_LIMIT)
-        while wanted > 0 and at > self._at:
-            begin = max(self._at, at - PIECE)
-            piece = os.pread(self._fd, at - begin, begin)
-            while wanted > 0 and (found := piece.rfind(b"\n")) >= 0:
-                wanted -= 1
-                if wanted == 0:
-                    self._at = begin + found + 1
-                piece = piece[:found]
-            at = begin
-
-    def _seek(self, how: int, size: int) -> int:
-        try:
-            return min(os.lseek(self._fd, self._at, how), size)
-        except OSError as fault:
-            if fault.errno == errno.ENXIO:  # nothing but a gap up to the end
-                return size
-            return self._at if how == os.SEEK_DATA else size
 
 
 class _RunReader:

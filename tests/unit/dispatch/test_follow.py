@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from kranzq import wiring
-from kranzq.dispatch.follow import Followed, MissionEnd, Output, follow_run, wait_for_end
+from kranzq.dispatch.follow import Followed, MissionEnd, follow_run, wait_for_end
+from kranzq.dispatch.output import Output
 from kranzq.liveness import me
 from kranzq.model.checkout import Checkout
 from kranzq.model.ids import MissionId
