@@ -53,11 +53,13 @@ class KranzLock:
 
     def name(self, pid: int, mission: str) -> None:
         """Let the lock name the keeper `pid` and its mission, so that it outlives this dispatcher."""
-        if not self._is_ours():
-            return
-        self._ours = _record_of(pid)
-        atomic.replace(self._queue, LOCK, self._ours, mode=0o644, sync=False)
-        atomic.replace(self._queue, MISSION, mission.encode(), mode=0o644, sync=False)
+        if self._names(pid):
+            atomic.replace(self._queue, MISSION, mission.encode(), mode=0o644, sync=False)
+
+    def name_us(self) -> None:
+        """Let the lock name this dispatcher again: a keeper that was sent away would look like a dead holder."""
+        if self._names(os.getpid()):
+            atomic.remove(self._queue, MISSION)
 
     def let_go(self) -> None:
         """Remove it if it is still ours."""
@@ -69,6 +71,13 @@ class KranzLock:
     def leave(self) -> None:
         """Keep the files where they are: the keeper that they name goes on."""
         self._ours = None
+
+    def _names(self, pid: int) -> bool:
+        if not self._is_ours():
+            return False
+        self._ours = _record_of(pid)
+        atomic.replace(self._queue, LOCK, self._ours, mode=0o644, sync=False)
+        return True
 
     def _is_ours(self) -> bool:
         return self._ours is not None and _content(self._queue, LOCK) == self._ours

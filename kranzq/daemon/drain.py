@@ -93,5 +93,6 @@ class _Drain:
             return 0.01 + 0.05 * self._parts.jitter()
         if self.memory.is_new("busy", busy.holder):
             emit(WaitsBusy(busy.holder))
-        self._waiter.begin()
+        if busy.by_lock:
+            self._waiter.begin()
         return AGAIN_S[min(self._looks, len(AGAIN_S)) - 1]

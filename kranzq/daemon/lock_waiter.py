@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 
 from kranzq.daemon.wake import Wake
+
+_AT_ONCE_S = 0.02
+_LONGEST_PAUSE_S = 2.0
 
 
 class LockWaiter:
@@ -15,6 +19,7 @@ class LockWaiter:
         self._wait_until_free = wait_until_free
         self._wake = wake
         self._thread: threading.Thread | None = None
+        self._pause_s = 0.0
 
     def begin(self) -> None:
         """Wait in the background, unless that is being done."""
@@ -23,8 +28,13 @@ class LockWaiter:
             self._thread.start()
 
     def _wait(self) -> None:
+        time.sleep(self._pause_s)
+        began = time.monotonic()
         try:
             self._wait_until_free()
         except OSError:
             return  # the timer looks again
+        # granted at once, and yet it was busy: a reader's lock, or many waiters, which must not keep us spinning
+        at_once = time.monotonic() - began < _AT_ONCE_S
+        self._pause_s = min(self._pause_s * 2 + 0.01, _LONGEST_PAUSE_S) if at_once else 0.0
         self._wake.set()

@@ -70,6 +70,7 @@ class Daemon:
         with self.parts.open_queue():
             pass  # makes what is missing, and refuses what is unsafe
         self._single.take()
+        self._show()  # at once: whoever comes second names us
         ours = me()
         if read_stop(self.parts.checkout.queue, ours) is None:
             forget_stop(self.parts.checkout.queue)
@@ -95,6 +96,7 @@ class Daemon:
             self._look_after_watch()
             self._show()  # before the turn: it may last for hours
             pause = self._turn()
+            self._reap_strays()
             if pause is None:
                 return
             self._wait(pause)
@@ -123,7 +125,6 @@ class Daemon:
             self._busy_looks = 0
         match result:
             case Ran(ending=ending):
-                self._reap_strays()
                 self.parts.keepers.warm()
                 if not is_environment_fault(ending):
                     self._memory.environment_faults = 0
@@ -154,7 +155,8 @@ class Daemon:
                 self._adopt(result.keeper)
             else:
                 emit(WaitsBusy(result.holder))
-        self._waiter.begin()
+        if result.by_lock:
+            self._waiter.begin()
         self._busy_looks += 1
         if result.keeper is not None:
             return self.timing.scan_s  # its end frees the lock, and that wakes us
@@ -181,12 +183,12 @@ class Daemon:
             if result.recovered:
                 self._wait(0.05)
                 continue
+            self.stopping.wish()  # first: what comes after this look wakes the wait
             if result.keeper is None or self.stopping.on_stop == "leave":
                 return
             if self.stopping.on_stop == "end" and not asked:
                 asked = True
                 ask_to_return(self.parts, f"process {os.getpid()}")
-            self.stopping.wish()
             self._waiter.begin()
             self._wait(self.timing.scan_s)
 

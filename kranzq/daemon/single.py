@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import time
 from dataclasses import dataclass, field
 
 import filelock
@@ -16,10 +17,12 @@ from kranzq import __version__
 from kranzq.disk import atomic
 from kranzq.disk.read import Unreadable, open_folder, read_regular
 from kranzq.errors import DaemonRuns, LocksUnsupported
-from kranzq.liveness import me
+from kranzq.liveness import judge, me
 from kranzq.model.checkout import Checkout
+from kranzq.model.process import Liveness, ProcessIdentity
 
 FLOCK, RECORD = ".daemon.flock", ".daemon.json"
+_LOOKS, _LOOK_S = 50, 0.02
 
 
 @dataclass(slots=True)
@@ -88,9 +91,13 @@ class Single:
 
 
 def _who(queue: int) -> str:
-    try:
-        found = read_regular(RECORD, dir_fd=queue)
-        value = json.loads(found.data) if found is not None else {}
-        return f"pid {value['process']['pid']}, since {value['since']}"
-    except (Unreadable, ValueError, KeyError, TypeError):
-        return "it has not said who it is yet"
+    """Who has the lock, by a record that is not the one of a daemon before it."""
+    for _ in range(_LOOKS):
+        with contextlib.suppress(Unreadable, ValueError, KeyError, TypeError):
+            found = read_regular(RECORD, dir_fd=queue)
+            value = json.loads(found.data) if found is not None else {}
+            process = ProcessIdentity.from_json(value["process"])
+            if process is not None and judge(process).verdict is not Liveness.GONE:
+                return f"pid {process.pid}, since {value['since']}"
+        time.sleep(_LOOK_S)
+    return "it has not said who it is yet"

@@ -36,6 +36,8 @@ class Holding:
 
     def name_dispatcher(self) -> None:
         """Let the records name this process."""
+        if self.process != me():
+            self.kranz.name_us()
         self.process = me()
         busy_record.write(self.queue.fd, BusyRecord("dispatcher", self.process, self.since, __version__))
 
@@ -132,9 +134,8 @@ def all_reported_survivors(runs: Runs) -> dict[int, int | None]:
 
 
 def _busy(report: Report) -> IsBusy:
-    return IsBusy(
-        report.lock or "the busy lock was just let go", report.keeper, report.moved > 0 or report.lock is None
-    )
+    free = report.lock is None
+    return IsBusy(report.lock or "the busy lock was just let go", report.keeper, report.moved > 0 or free, by_lock=True)
 
 
 def _at_work(report: Report) -> str | None:

@@ -81,9 +81,10 @@ def claim(queue: OpenQueue, one: Try, candidate: Candidate) -> bool:
 
 
 def undo(one: Try) -> None:
-    """Send the keeper away and remove the folder of a try that came to nothing."""
+    """Send the keeper away; the folder of a try that claimed nothing goes with it. Only before *go*."""
     one.keeper.dismiss()
-    one.folder.discard()
+    if one.claimed is None:
+        one.folder.discard()
     one.close()
 
 

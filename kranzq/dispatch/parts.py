@@ -137,11 +137,15 @@ class Empty:
 
 @dataclass(frozen=True, slots=True)
 class IsBusy:
-    """Somebody has the checkout. `keeper` is the pid of a visible keeper; `recovered` that recovery moved something."""
+    """Somebody has the checkout. `keeper` is the pid of a visible keeper; `recovered` that recovery moved something.
+
+    `by_lock`: the kernel's lock is held, so whoever waits can block on it. Else only another look tells.
+    """
 
     holder: str
     keeper: int | None = None
     recovered: bool = False
+    by_lock: bool = False
 
 
 @dataclass(frozen=True, slots=True)

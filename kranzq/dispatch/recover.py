@@ -179,7 +179,9 @@ class Recovery:
 
         seen = again()
         if not seen.leftovers:
-            return None, (), seen.cannot_look, None
+            spared = ", ".join(str(pid) for pid in sorted({one.pid for one in judge_lock(locks).holders}))
+            held = f"processes of a claim that is not gone hold it: pid {spared}" if spared else None
+            return held, (), seen.cannot_look, None
         names = ", ".join(str(one.pid) for one in seen.leftovers)
         sentence = f"leftovers of a killed keeper hold it: pid {names}"
         if self.dry_run or not self._may_end("the busy lock", seen.leftovers):

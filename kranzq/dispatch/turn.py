@@ -11,9 +11,12 @@ from kranzq.dispatch.parts import Empty, IsBusy, Left, Memory, OpenQueue, Parts,
 from kranzq.dispatch.recover import Recovery, Report
 from kranzq.dispatch.settle import settle
 from kranzq.dispatch.watch_over import Interrupts, Watched, watch_over
-from kranzq.model.outcome import Ending, Outcome, Retire
+from kranzq.events import Warned, emit
+from kranzq.model.outcome import Ending, NotStarted, Outcome, Retire
 from kranzq.runs.folders import RETURN, Runs
 from kranzq.runs.record import ExitRecord
+
+_TOLD_TO_STOP = "the dispatcher was told to stop before it began"
 
 
 def turn(parts: Parts, memory: Memory, backstop: Backstop, interrupts: Interrupts) -> Result:
@@ -64,6 +67,8 @@ def _with_hold(
     unlock, one = False, None
     try:
         while True:
+            if interrupts.wanted:
+                return Empty({}, claims=len(report.findings))
             chosen, passed = choose(parts, queue, memory)
             if chosen is None:
                 return Empty(passed, queue.next_due(), len(report.findings))
@@ -75,13 +80,14 @@ def _with_hold(
         watched, refused = _run(parts, queue, holding, one, chosen, interrupts)
         if watched.left:
             return Left(one.record.mission, one.record.run)
-        result = _settle(parts, queue, one, watched, refused)
-        unlock = watched.safe
-        return result
+        unlock = watched.safe  # the end is in hand, or nothing was started, whatever becomes of settling
+        return _settle(parts, queue, one, watched, refused)
     finally:
         if one is not None and one.keeper.told_to_go and not one.keeper.reaped:
             holding.leave()  # the keeper goes on, whatever went wrong here
         else:
+            if one is not None and not one.keeper.told_to_go:
+                launch.undo(one)  # only now: while its keeper lives, nobody else takes its claim for a gone one's
             holding.let_go(unlock=unlock)
         if one is not None:
             one.close()
@@ -92,6 +98,8 @@ def _run(
 ) -> tuple[Watched, Ending | None]:
     """Steps 6 to 8. The second value is why it could not be started."""
     prepared = launch.prepare(parts, one, chosen)
+    if interrupts.wanted:
+        prepared = Ending(Outcome.NOT_STARTED, _TOLD_TO_STOP, not_started=NotStarted.REQUEST, counted=False)
     refused = prepared if isinstance(prepared, Ending) else launch.start(parts, queue, holding, one, prepared)
     if refused is not None:
         return Watched(left=False, safe=True), refused
@@ -105,9 +113,8 @@ def _settle(parts: Parts, queue: OpenQueue, one: Try, watched: Watched, refused:
     if not watched.safe:
         return IsBusy(f"leftovers of mission {one.record.mission} live on", recovered=False)
     settled = settle(parts, queue, Runs(parts.checkout, queue.kranz_fd), one.claimed, one.record, told=told)
-    if refused is not None:
-        one.keeper.dismiss()  # not before: its claim would look like a gone keeper's, and be put back untold
     if settled is None:  # somebody else settled it, or its claim was removed from outside
         ending = told.ending if told is not None else Ending(Outcome.INTERRUPTED, "its claim is gone")
+        emit(Warned(f"{one.record.mission} {ending.outcome.value} (run {one.record.run}); its claim is there no more"))
         return Ran(one.record.mission, one.record.run, ending, Retire())
     return Ran(one.record.mission, one.record.run, settled.ending, settled.fate)

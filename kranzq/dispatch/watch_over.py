@@ -44,6 +44,11 @@ class Interrupts(Protocol):
         ...
 
     @property
+    def wanted(self) -> bool:
+        """Whether nothing new may begin."""
+        ...
+
+    @property
     def tick_s(self) -> float | None:
         """How often `tick` wants to be called, in seconds; None: it need not be."""
         ...
