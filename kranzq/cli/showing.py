@@ -183,8 +183,9 @@ def _runs(busy: BusySeen | None) -> str:
     spoke = (
         f"; last output {duration(now - busy.last_output)} ago" if busy.last_output is not None else "; no output yet"
     )
+    keeper = f"keeper {busy.pid}" if busy.pid is not None else "its keeper in another pid namespace"
     process = f"pid {busy.process}, " if busy.process is not None else ""
-    return f"{busy.mission}{run}{lasts}, {process}keeper {busy.pid or 'unknown'}{spoke}"
+    return f"{busy.mission}{run}{lasts}, {process}{keeper}{spoke}"
 
 
 def _daemon(daemon: DaemonSeen | HiddenDaemon | None) -> str:

@@ -19,7 +19,7 @@ from kranzq.disk.read import Unreadable, read_regular
 from kranzq.dispatch.evidence import Backstop, judge_holder
 from kranzq.dispatch.lock_table import is_flocked
 from kranzq.dispatch.look import LookQueue, Sight
-from kranzq.liveness import HolderRecord, judge
+from kranzq.liveness import HolderRecord, Place, judge, place_of
 from kranzq.model.checkout import Checkout
 from kranzq.model.claim import Claimed
 from kranzq.model.clock import seconds_of
@@ -88,13 +88,14 @@ def lock_situation(checkout: Checkout, queue: LookQueue) -> LockJudgement | None
         judged = judge_lock(locks)
         if judged.situation is not Situation.CANNOT_SEE or judged.holders:
             return judged
-        if any(is_flocked(lock) for lock in locks):
-            return judged
+        held = {is_flocked(lock) for lock in locks}
     finally:
         for lock in locks:
             os.close(lock)
-    # nobody to be seen, here or in the kernel's table; only a holder of another namespace would be in neither
-    record = busy_record.read(queue.fd)
+    if True in held:
+        return judged
+    # who cannot see into other namespaces has only the record to go by
+    record = busy_record.read(queue.fd) if None in held else None
     return judged if record is not None and judge(record.process).verdict is Liveness.UNKNOWN else None
 
 
@@ -144,11 +145,17 @@ def _of_lock(sight: Sight, lock: LockJudgement, claims: Sequence[ClaimSeen]) -> 
 
 
 def _claim_of(claims: Sequence[ClaimSeen], pid: int | None, mission: str | None) -> ClaimSeen | None:
-    """The claim of the keeper that lives: by its pid, or where that is not ours to see by what its record says."""
-    if pid is not None:
-        return next((one for one in claims if one.claimed.pid == pid), None)
-    alive = [one for one in claims if one.judged.verdict is not Liveness.GONE]
-    return next((one for one in alive if one.claimed.place.mission == mission), alive[0] if alive else None)
+    """The claim of the keeper that lives: by its pid, or where that is of another namespace by what its record says."""
+    for claim in claims:
+        if claim.claimed.pid == pid and is_here(claim.record):
+            return claim
+    others = [one for one in claims if not is_here(one.record) and one.judged.verdict is not Liveness.GONE]
+    return next((one for one in others if one.claimed.place.mission == mission), others[0] if others else None)
+
+
+def is_here(record: RunRecord | None) -> bool:
+    """Whether the numbers of processes in a record mean what they mean here."""
+    return record is None or place_of(record.keeper) is Place.HERE
 
 
 def _running(sight: Sight, claim: ClaimSeen, pid: int | None, by: By) -> BusySeen:
@@ -163,7 +170,7 @@ def _running(sight: Sight, claim: ClaimSeen, pid: int | None, by: By) -> BusySee
         pid,
         seconds_of(record.started_at) or seconds_of(record.created_at),
         record.run,
-        record.process[0] if record.process is not None else None,
+        record.process[0] if record.process is not None and is_here(record) else None,
         last_output(runs, mission, record.run),
     )
 

@@ -60,11 +60,11 @@ def look_for_daemon(queue: int) -> DaemonSeen | HiddenDaemon | None:
     process = ProcessIdentity.from_json(value.get("process")) if value is not None else None
     if value is None or process is None:
         return None
-    judged = judge(process)
-    if judged.verdict is Liveness.UNKNOWN:
-        return HiddenDaemon(judged.evidence)
-    if judged.verdict is Liveness.GONE or _is_locked(queue) is False:
+    judged, held = judge(process), _is_locked(queue)
+    if judged.verdict is Liveness.GONE or held is False:
         return None
+    if judged.verdict is Liveness.UNKNOWN and held is None:
+        return HiddenDaemon(judged.evidence)
     since, watching, version, on_stop = (
         text if isinstance(text := value.get(key), str) else "" for key in ("since", "watching", "version", "onStop")
     )
@@ -73,7 +73,7 @@ def look_for_daemon(queue: int) -> DaemonSeen | HiddenDaemon | None:
 
 
 def _is_locked(queue: int) -> bool | None:
-    """Whether a daemon's lock is held; None when the system does not show its locks."""
+    """Whether a daemon's lock is held; None when it cannot be told from here."""
     try:
         fd = os.open(DAEMON_FLOCK, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=queue)
     except FileNotFoundError:

@@ -10,13 +10,14 @@ import os
 import re
 
 _TABLE = "/proc/locks"
+_FIRST_NAMESPACE = 0xEFFFFFFC  # PROC_PID_INIT_INO, the same in every kernel
 _MOUNT_ID = re.compile(r"^mnt_id:\s*([0-9]+)$", re.MULTILINE)
 
 
 def is_flocked(fd: int) -> bool | None:
-    """Whether a process that we can see holds a flock on the open file; None when the system does not show its locks.
+    """Whether anybody holds a flock on the open file; None when it cannot be told from here.
 
-    A holder of a pid namespace that we cannot see is not in the table.
+    The table leaves out holders of pid namespaces that we cannot see, so only in the first one *nobody* is a proof.
     """
     try:
         table = _read(_TABLE)
@@ -30,7 +31,7 @@ def is_flocked(fd: int) -> bool | None:
         where = next((field for field in fields if field.count(":") == 2), "")  # noqa: PLR2004 - MAJOR:MINOR:INODE
         if where.endswith(f":{inode}") and (device is None or where == f"{device}:{inode}"):
             return True
-    return False
+    return False if _sees_all() else None
 
 
 def device_of(fd: int) -> str | None:
@@ -46,6 +47,13 @@ def device_of(fd: int) -> str | None:
             major, _, minor = device.partition(":")
             return f"{int(major):02x}:{int(minor):02x}"
     return None
+
+
+def _sees_all() -> bool:
+    try:
+        return os.stat("/proc/self/ns/pid").st_ino == _FIRST_NAMESPACE
+    except OSError:
+        return False
 
 
 def _read(path: str) -> str:

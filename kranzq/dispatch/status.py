@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from kranzq import __version__
 from kranzq.dispatch.aside_seen import inbox_names
-from kranzq.dispatch.busy_seen import BusySeen, ClaimSeen, occupancy
+from kranzq.dispatch.busy_seen import BusySeen, ClaimSeen, is_here, occupancy
 from kranzq.dispatch.daemon_seen import DaemonSeen, HiddenDaemon, look_for_daemon
 from kranzq.dispatch.look import Sight, distinct, fate_of_bad, has_bad_names
 from kranzq.liveness import start_ticks
@@ -172,7 +172,7 @@ def about_keeper(runs: Runs, record: RunRecord) -> Iterable[Notice]:
                 "The checkout is free when they are gone",
             )
         until = time.monotonic() + _END_PATIENCE_S
-        while record.process is not None and start_ticks(record.process[0]) != record.process[1]:
+        while is_here(record) and record.process is not None and start_ticks(record.process[0]) != record.process[1]:
             if folder.read_exit(record.nonce) is not None or start_ticks(record.keeper.pid) is None:
                 return
             if time.monotonic() > until:
@@ -214,8 +214,6 @@ def _about_daemon(daemon: DaemonSeen | HiddenDaemon | None) -> Iterable[Notice]:
     match daemon:
         case None:
             yield Notice("no daemon runs, so nothing will start", "Type: kranzq daemon (or once: kranzq drain)")
-        case HiddenDaemon(why):
-            yield Notice(f"whether a daemon runs cannot be seen from here: {why}")
         case DaemonSeen(stopping=True):
             yield Notice("the daemon is stopping and starts nothing more", "When it has left, type: kranzq daemon")
         case DaemonSeen(version=version) if version not in {"", __version__}:

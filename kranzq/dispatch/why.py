@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from kranzq.dispatch.aside_seen import inbox, quarantined_as
-from kranzq.dispatch.busy_seen import BusySeen, ClaimSeen, Occupancy, occupancy
+from kranzq.dispatch.busy_seen import BusySeen, ClaimSeen, Occupancy, is_here, occupancy
 from kranzq.dispatch.daemon_seen import DaemonSeen, HiddenDaemon, look_for_daemon
 from kranzq.dispatch.look import Sight, distinct
 from kranzq.dispatch.status import about_keeper
@@ -122,7 +122,8 @@ class _Asker:
     def _running(self, claim: ClaimSeen, record: RunRecord) -> Iterator[Reason]:
         since = local(seconds_of(record.started_at) or seconds_of(record.created_at))
         pid = f"pid {record.process[0]}, " if record.process is not None else ""
-        text = f"running as run {record.run} since {since} ({pid}keeper {claim.claimed.pid})"
+        where = "" if is_here(record) else ", by the numbers of another pid namespace"
+        text = f"running as run {record.run} since {since} ({pid}keeper {claim.claimed.pid}{where})"
         folder = self._runs.open(record.mission, record.run)
         if folder is not None:
             with folder:

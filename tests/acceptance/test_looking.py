@@ -23,6 +23,7 @@ ROOT = Path(__file__).resolve().parents[2]
 WRITES = "creat,mkdir,mkdirat,unlink,unlinkat,rename,renameat,renameat2,link,linkat,symlink,symlinkat,truncate,rmdir"
 TOUCHES = "chmod,fchmodat,chown,fchownat,lchown,utimensat,utime,utimes,mknod,mknodat,setxattr,fsetxattr,flock"
 PATIENCE = 30.0
+IN_FIRST_NAMESPACE = Path("/proc/self/ns/pid").stat().st_ino == 0xEFFFFFFC
 
 
 def argv(root: Path, *words: str) -> list[str]:
@@ -194,6 +195,32 @@ def test_a_daemon_is_seen_while_it_lives(checkout: Path) -> None:
     assert seen["pid"] == daemon.pid
     assert all(seen.values())
     assert told(checkout, "status")["daemon"] is None
+
+
+@pytest.mark.system("unshare")
+@pytest.mark.skipif(os.geteuid() != 0 or not IN_FIRST_NAMESPACE, reason="needs root and the first pid namespace")
+def test_a_daemon_of_another_pid_namespace_is_not_judged_by_its_numbers(checkout: Path) -> None:
+    """A container's mission is shown as running, without tales about processes that only share its numbers."""
+    run(checkout, "enqueue", "m-1", "--", "sh", "-c", "echo hello; exec sleep 60")
+    command = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", *argv(checkout, "daemon")]
+    with subprocess.Popen(
+        command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as container:
+        try:
+            until(lambda: runs(checkout), "the mission runs")
+            outside = told(checkout, "status")
+            elsewhere = run(checkout, "status", before=("unshare", "--pid", "--fork", "--mount-proc")).stdout.decode()
+        finally:
+            container.kill()
+    until(lambda: told(checkout, "status")["busy"] is None, "all of the container is gone")
+    after = told(checkout, "status")
+
+    assert (outside["busy"]["mission"], outside["busy"]["run"]) == ("m-1", 1)
+    assert [claim["verdict"] for claim in outside["claims"]] == ["alive"]
+    assert "runs     m-1, run 1" in elsewhere
+    assert "cannot record" not in elsewhere
+    assert after["daemon"] is None
+    assert [claim["verdict"] for claim in after["claims"]] == ["gone"]
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
