@@ -9,7 +9,7 @@ from kranzq.errors import BadMissionId
 
 MAX_LENGTH = 128
 _ALLOWED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*", re.ASCII)
-_FORBIDDEN_ENDS = (".json", ".tmp", ".lock")
+_FORBIDDEN_ENDS = (".json", ".json.why", ".tmp", ".lock")
 
 
 class MissionId(str):

@@ -16,7 +16,6 @@ from kranzq.backends.file import aside, sequence
 from kranzq.backends.file.change import number_lock
 from kranzq.backends.file.folders import Folders, names_in
 from kranzq.backends.file.layout import (
-    WHY,
     EntryName,
     entry_name,
     is_candidate,
@@ -199,7 +198,7 @@ def _place_in_waiting(name: str) -> Place | None:
 
 
 def _place_in_parked(name: str) -> Place | None:
-    parked = None if name.endswith(WHY) else parse_entry_name(name)  # a reason's name could be an entry's, too
+    parked = parse_entry_name(name)  # a reason's name is none: no id ends in what it adds
     return None if parked is None else place_of(parked, State.PARKED)
 
 

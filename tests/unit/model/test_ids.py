@@ -20,7 +20,7 @@ from kranzq.model.ids import MAX_LENGTH, MissionId
 
 BAD = [
     "", " ", ".", "..", "../../x", "/abs", "a/b", "a\\b", "-rf", "_x", ".hidden", "a..b", "m 1", "m-1 ", "\n", "m\n",
-    "m-1\n", "m\0", "a.claimed.1", "a.CLAIMED.1.0123456789abcdef", "x.json", "x.JSON", "x.tmp",
+    "m-1\n", "m\0", "a.claimed.1", "a.CLAIMED.1.0123456789abcdef", "x.json", "x.JSON", "x.tmp", "x.json.why",
     "events.jsonl.lock", "x.Lock", "a:b", "%2e%2e%2f", "ä", "m\u200b1", "\u0661", "m" * (MAX_LENGTH + 1), "con/",
     "~", "$HOME", "a*",
 ]  # fmt: skip
@@ -35,6 +35,7 @@ GOOD = [
     "a.claimed",
     "json",
     "a.json.b",
+    "a.why",
     "tmp",
     "m.lockx",
 ]

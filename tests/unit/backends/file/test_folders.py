@@ -1,0 +1,96 @@
+"""The queue's directories: made once with their modes, reached through no link, refused when anybody may write."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from kranzq.backends.file.folders import IGNORED, Folders, NoQueue
+from kranzq.errors import NotFound, UnsafePath
+from kranzq.model.checkout import Checkout
+
+
+def checkout(root: Path) -> Checkout:
+    """A checkout without git."""
+    return Checkout(str(root), has_git=False)
+
+
+def test_looking_makes_nothing(tmp_path: Path) -> None:
+    """Who only looks at a checkout without a queue is told so, and nothing is made."""
+    with pytest.raises(NoQueue):
+        Folders.open(checkout(tmp_path))
+    (tmp_path / ".kranz").mkdir()
+    with pytest.raises(NoQueue):
+        Folders.open(checkout(tmp_path))
+
+    assert os.listdir(tmp_path / ".kranz") == []
+
+
+def test_b57_a_made_queue_does_not_show_in_git(tmp_path: Path) -> None:
+    """All runtime state is ignored; lines that were there stay, and making it twice adds nothing."""
+    (tmp_path / ".kranz").mkdir()
+    (tmp_path / ".kranz/.gitignore").write_text("own-line\nqueue/")
+    Folders.make(checkout(tmp_path)).close()
+    once = (tmp_path / ".kranz/.gitignore").read_text()
+    Folders.make(checkout(tmp_path)).close()
+
+    assert once.splitlines()[:2] == ["own-line", "queue/"]
+    assert set(IGNORED) <= set(once.splitlines())
+    assert (tmp_path / ".kranz/.gitignore").read_text() == once
+
+
+def test_b34_a_missing_checkout_is_not_made_anew(tmp_path: Path) -> None:
+    """When the checkout is gone nothing is created in its place."""
+    with pytest.raises(NotFound, match="gone"):
+        Folders.make(checkout(tmp_path / "gone"))
+
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("part", [".kranz", ".kranz/queue", ".kranz/queue/waiting"])
+def test_b49_a_link_in_the_way_is_refused(tmp_path: Path, part: str) -> None:
+    """A directory of the queue that is a link is refused, and nothing appears behind it."""
+    (tmp_path / "elsewhere").mkdir()
+    root = tmp_path / "root"
+    (root / part).parent.mkdir(parents=True)
+    (root / part).symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(UnsafePath, match="link"), Folders.make(checkout(root)) as folders:
+        folders.made("waiting")
+
+    assert os.listdir(tmp_path / "elsewhere") == []
+
+
+@pytest.mark.parametrize("part", [".kranz", ".kranz/queue"])
+def test_a_queue_that_everybody_may_write_to_is_refused(tmp_path: Path, part: str) -> None:
+    """Where anybody could plant a mission nothing is dispatched, and the sentence says how to mend it."""
+    Folders.make(checkout(tmp_path)).close()
+    (tmp_path / part).chmod(0o777)
+    with pytest.raises(UnsafePath, match="chmod o-w"):
+        Folders.make(checkout(tmp_path))
+
+
+def test_work_goes_on_in_a_checkout_that_is_renamed(tmp_path: Path) -> None:
+    """What is open stays open under another name, and whoever asks is told that the path leads elsewhere now."""
+    (tmp_path / "a").mkdir()
+    with Folders.make(checkout(tmp_path / "a")) as folders:
+        assert folders.is_current()
+        (tmp_path / "a").rename(tmp_path / "b")
+        folders.made("waiting")
+
+        assert not folders.is_current()
+    assert (tmp_path / "b/.kranz/queue/waiting").is_dir()
+    assert not (tmp_path / "a").exists()
+
+
+def test_nothing_stays_open(tmp_path: Path) -> None:
+    """Opening, refusing and closing leave no descriptor behind."""
+    before = len(os.listdir("/proc/self/fd"))
+    with Folders.make(checkout(tmp_path)) as folders:
+        folders.made("parked")
+    (tmp_path / ".kranz/queue").rename(tmp_path / "away")
+    with pytest.raises(NoQueue):
+        Folders.open(checkout(tmp_path))
+
+    assert len(os.listdir("/proc/self/fd")) == before

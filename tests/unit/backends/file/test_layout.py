@@ -1,0 +1,121 @@
+"""Names: built and parsed without loss, in numeric order whatever their width."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kranzq.backends.file.layout import (
+    EntryName,
+    claim_name,
+    entry_name,
+    is_candidate,
+    parse_claim_name,
+    parse_entry_name,
+    parse_waiting_name,
+    waiting_name,
+)
+from kranzq.model.entry import MAX_NUMBER
+from kranzq.model.ids import MissionId
+
+missions = st.from_regex(r"[a-z][a-z0-9\-]{0,20}", fullmatch=True).map(MissionId)
+priorities = st.integers(0, 255)
+numbers = st.integers(0, MAX_NUMBER)
+
+
+def parsed(text: str) -> EntryName:
+    """The parts of a name that must be an entry's."""
+    name = parse_entry_name(text)
+    assert name is not None
+    return name
+
+
+def test_a_name_is_the_one_that_kranz_computes() -> None:
+    """Three digits, twenty digits, the id: kranz claims a file only under exactly this name."""
+    assert entry_name(2, 7, MissionId("m-1a2b3c")).text == "002-00000000000000000007-m-1a2b3c.json"
+
+
+@given(priorities, numbers, missions, st.integers(1, 4_194_304), st.none() | st.integers(0, 10**14))
+def test_names_come_back_as_they_were_built(
+    priority: int, number: int, mission: MissionId, pid: int, due: int | None
+) -> None:
+    """Entry, claim and waiting names tell exactly what was put into them."""
+    entry = entry_name(priority, number, mission)
+    claim = claim_name(entry, pid, "0123456789abcdef")
+    waiting = waiting_name(entry, due)
+
+    assert parse_entry_name(entry.text) == entry
+    assert parse_claim_name(claim.text) == claim
+    assert parse_waiting_name(waiting.text) == waiting
+    assert (is_candidate(entry.text), is_candidate(claim.text)) == (True, False)
+
+
+@given(st.lists(st.tuples(priorities, numbers, st.integers(0, 3), st.integers(0, 3)), max_size=12))
+def test_b45_names_sort_as_their_numbers_do(parts: list[tuple[int, int, int, int]]) -> None:
+    """With any number of leading zeros the order is by priority, then by number, never by text."""
+    names = [parsed(f"{'0' * left}{p}-{'0' * right}{n}-m.json") for p, n, left, right in parts]
+
+    assert [(name.priority, name.number) for name in sorted(names)] == sorted((p, n) for p, n, _, _ in parts)
+
+
+def test_b45_old_widths_keep_their_numeric_place() -> None:
+    """Ten comes after nine, and a number that outgrew its padding after those that did not."""
+    texts = [
+        "2-10-m.json",
+        "002-9-m.json",
+        "10-0-m.json",
+        "002-10000000000-m.json",
+        "2-9999999999-m.json",
+        "0-99-m.json",
+    ]
+
+    assert [name.text for name in sorted(map(parsed, texts))] == [
+        "0-99-m.json",
+        "002-9-m.json",
+        "2-10-m.json",
+        "2-9999999999-m.json",
+        "002-10000000000-m.json",
+        "10-0-m.json",
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x.json", "-1-0-m.json", "+2-0-m.json", "2-+1-m.json", "2--1-m.json", "256-0-m.json", "2147483648-0-m.json",
+        f"2-{MAX_NUMBER + 1}-m.json", f"2-{'9' * 21}-m.json", "2-0-.json", "2-0-../m.json", "2-0-m", "2-0-m.JSON",
+        "2-0-m.json ",
+        "\u0662-0-m.json", " 2-0-m.json", "2-0-m.json\n", "2.0-0-m.json", "2-0-a.claimed.b.json", "2-0-m.json.json",
+    ],
+)  # fmt: skip
+def test_b45_a_name_that_cannot_sort_right_is_no_entry(text: str) -> None:
+    """Signs, other digits, numbers out of range and ids that are none make no entry."""
+    assert parse_entry_name(text) is None
+
+
+@pytest.mark.parametrize(
+    "tail",
+    ["", "x", "0", "-1", "host7-4711", "4711.", "4711.xyz", "4711.0123456789ABCDEF", "4711.0123456789abcde",
+     "4711.0123456789abcdef.1", "\u0664711", "12345678901", "4711 ", "4711.0123456789abcdef\n"],
+)  # fmt: skip
+def test_text_that_only_looks_like_a_claim_is_none(tail: str) -> None:
+    """A foreign mark is never taken for a pid, so nobody is probed or signalled and nothing is put back for it."""
+    assert parse_claim_name(f"002-00000000000000000000-m.json.claimed.{tail}") is None
+
+
+@pytest.mark.parametrize("suffix", ["", ".0123456789abcdef"])
+def test_claims_of_every_generation_are_read(suffix: str) -> None:
+    """A bare pid and one with sixteen hex digits are claims."""
+    name = parse_claim_name(f"002-00000000000000000003-m.json.claimed.4711{suffix}")
+
+    assert name is not None
+    assert (name.pid, name.suffix, name.entry.text) == (4711, suffix[1:] or None, "002-00000000000000000003-m.json")
+
+
+@pytest.mark.parametrize(
+    "text", ["x.2-0-m.json", ".2-0-m.json", "-1.2-0-m.json", "1e3.2-0-m.json", "7.m.json", "7.2-0-m"]
+)
+def test_what_is_no_waiting_name_is_none(text: str) -> None:
+    """A due time is digits, or the word *after*."""
+    assert parse_waiting_name(text) is None
