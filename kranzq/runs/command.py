@@ -119,7 +119,7 @@ class MissionRunner:
             return f"{checkout.git} is gone"
         free = os.statvfs(checkout.root)
         if free.f_bavail * free.f_frsize < self.min_free_disk:
-            return f"less than {self.min_free_disk} bytes are free on the disk of {checkout.root}"
+            return f"less than {self.min_free_disk / 2**20:.0f} MiB are free on the disk of {checkout.root}"
         return None
 
 
