@@ -17,7 +17,7 @@ from kranzq.backend import Accepted, Wanted
 from kranzq.dispatch.guard import UNKNOWN, Guard, Guarded, busy_with, claim_when_free, hold_for
 from kranzq.dispatch.library import MissionBackend, Nothing
 from kranzq.dispatch.parts import IsBusy
-from kranzq.errors import ClaimLost, NotFound
+from kranzq.errors import BadMissionId, ClaimLost, Conflict, KranzqError, NotFound, RepoBusy
 from kranzq.model.checkout import Checkout
 from kranzq.model.claim import Claim, Holder
 from kranzq.model.entry import DEFAULT_PRIORITY, Entry
@@ -28,15 +28,20 @@ from kranzq.model.state import State
 
 __all__ = [
     "Accepted",
+    "BadMissionId",
     "Busy",
     "Checkout",
+    "ClaimLost",
     "Claimed",
+    "Conflict",
     "Empty",
     "Entry",
+    "KranzqError",
     "LostRace",
     "MissionId",
     "Outcome",
     "QueueClaim",
+    "RepoBusy",
     "Source",
     "State",
     "acquire_repo_busy",

@@ -24,11 +24,12 @@ from kranzq.model.claim import Claim, Holder
 from kranzq.model.entry import Entry
 from kranzq.model.ids import MissionId
 from kranzq.model.outcome import Ending, Outcome, Park, Retire, Return
-from kranzq.model.process import Liveness
 from kranzq.model.state import State
 from kranzq.runner import Prepared
 
 _TRIES = 100
+_MOVED = ("put back", "settled")
+"""How the findings of recovery begin that moved a claim; one that somebody else moved is not ours to count."""
 _PARENTS = 4
 
 
@@ -129,10 +130,8 @@ class MissionBackend:
             return ()
         with opened as queue:
             backstop = Backstop(self.parts.clock, remembers=False)
-            before = {claimed.place.name for claimed in queue.claims()}
             report = Recovery(self.parts, queue, backstop, kill=self._end_leftovers).recover()
-            gone = before - {claimed.place.name for claimed in queue.claims()}
-        return tuple(one.claim for one in report.findings if one.verdict is Liveness.GONE and one.claim in gone)
+        return tuple(one.claim for one in report.findings if one.action.startswith(_MOVED))
 
     def entries(self, state: State = State.QUEUED, limit: int | None = None) -> list[Entry]:
         """What is there in a state, in order; nothing on disk is changed."""

@@ -234,14 +234,16 @@ class BackendContract:
 
     def test_recovery_by_many_moves_each_claim_once(self, store: Store) -> None:
         """Many that recover at once put each entry back exactly once."""
-        for count in range(4):
-            store.open().enqueue(make(f"m-{count}"))
-        for _ in range(4):
+        expected = [f"m-{count}" for count in range(4)]
+        for mission in expected:
+            store.open().enqueue(make(mission))
+        for _ in expected:
             store.claim_and_die()
         moved: list[str] = []
         together(6, lambda _: moved.extend(store.open().recover()))
 
-        assert missions(store.open()) == [f"m-{count}" for count in range(4)]
+        assert len(moved) == len(set(moved)) == len(expected)
+        assert missions(store.open()) == expected
         assert missions(store.open(), State.CLAIMED) == []
 
     def test_what_ends_its_holder_again_and_again_is_parked(self, store: Store) -> None:
