@@ -182,7 +182,8 @@ def test_a_mission_survives_the_removal_of_the_installed_package(lab: Laboratory
     shutil.rmtree(site)
     lab.release()
     path = lab.root / ".kranz/missions/m1/dispatch/001/exit.json"
-    end = wait_for(lambda: (found := lab.read(path)) and "survivors" in found and found, "the end is recorded")
+    wait_for(lambda: "survivors" in (lab.read(path) or {}), "the end is recorded")
+    end = lab.read(path) or {}
     settled(lab, "m1")
     lab.kill(daemon)
 

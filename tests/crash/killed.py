@@ -3,7 +3,7 @@
     python -m tests.crash.killed POINT VERB...
 
 POINT is `after:MODULE:NAME:N` or `before:MODULE:NAME:N` (the N-th call of a function or method), or `change:N`: just
-before the N-th system call that changes a name or a content on disk.
+before the N-th system call that changes a name or a content on disk. `LAB_SIGNAL` is another signal than SIGKILL.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ CHANGES = ("mkdir", "rename", "link", "unlink", "rmdir", "utime", "write", "ftru
 
 def die() -> None:
     """End at once, as a power cut or an out-of-memory kill would."""
-    os.kill(os.getpid(), signal.SIGKILL)
+    os.kill(os.getpid(), int(os.environ.get("LAB_SIGNAL", signal.SIGKILL)))
 
 
 def wrap(owner: Any, name: str, *, after: bool, at: int) -> None:
