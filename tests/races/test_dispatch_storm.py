@@ -1,0 +1,146 @@
+"""Many dispatchers and enqueuers at one checkout, some of them killed again and again: nothing lost, nothing twice."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.laboratory import IN_OTHER_NAMESPACE, Laboratory, wait_for
+
+pytestmark = [pytest.mark.race, pytest.mark.slow]
+SECONDS = float(os.environ.get("KRANZQ_STORM_SECONDS", "15"))
+ENQUEUERS = 10
+MISSIONS = int(SECONDS * 0.6) + 1
+"""How many each enqueuer queues: about as many as are worked off in the time."""
+IN_FRONT = ("sh", "-c", '"$@" & wait', "sh")
+
+
+@pytest.fixture
+def lab(checkout: Path) -> Iterator[Laboratory]:
+    """A checkout to experiment in."""
+    with Laboratory(checkout) as one:
+        yield one
+
+
+def in_thread(call: Callable[[], None], faults: list[BaseException]) -> threading.Thread:
+    """Run something beside the test; what goes wrong in it is kept."""
+
+    def run() -> None:
+        try:
+            call()
+        except BaseException as fault:  # noqa: BLE001 - whatever it is, the test must fail with it
+            faults.append(fault)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    return thread
+
+
+@pytest.mark.system("unshare")
+@pytest.mark.timeout(4 * SECONDS + 120)
+def test_a_storm_of_dispatchers_loses_no_mission_and_doubles_none(lab: Laboratory) -> None:
+    """A daemon killed every second or two, a second one, one in another namespace, three drains, ten enqueuers."""
+    over = time.monotonic() + SECONDS
+    faults: list[BaseException] = []
+    dice = random.Random(1)
+    refused: list[int] = []
+    queued: list[str] = []
+
+    def enqueue(who: int) -> None:
+        for number in range(MISSIONS):
+            at = over - SECONDS + SECONDS * number / MISSIONS
+            wait_for(lambda until=at: time.monotonic() >= until, "its time", seconds=SECONDS)  # type: ignore[misc]
+            mission = f"m{who}-{number}"
+            lab.enqueue(mission, *lab.alone(mission, dice.uniform(0.01, 0.1)), priority=dice.randrange(4))
+            queued.append(mission)
+
+    def serve() -> None:
+        while time.monotonic() < over:
+            daemon = lab.start(lab.command("daemon"), log="daemon")
+            until = time.monotonic() + dice.uniform(1, 2)
+            wait_for(lambda process=daemon, at=until: process.poll() is not None or time.monotonic() > at, "its kill")  # type: ignore[misc]
+            lab.kill(daemon)
+
+    def serve_too() -> None:
+        while time.monotonic() < over:
+            second = lab.start(lab.command("daemon"), log="second")
+            until = time.monotonic() + 1.5
+            wait_for(lambda process=second, at=until: process.poll() is not None or time.monotonic() > at, "its end")  # type: ignore[misc]
+            if second.poll() is not None:
+                refused.append(second.returncode)
+            lab.kill(second)
+
+    def drain(before: tuple[str, ...] = ()) -> None:
+        while time.monotonic() < over:
+            process = lab.start([*before, *lab.command("drain")], log="drains")
+            wait_for(lambda one=process: one.poll() is not None, "it has drained", seconds=SECONDS + 60)  # type: ignore[misc]
+
+    threads = [in_thread(lambda who=who: enqueue(who), faults) for who in range(ENQUEUERS)]  # type: ignore[misc]
+    threads += [in_thread(call, faults) for call in (serve, serve_too, drain, drain, drain)]
+    threads.append(in_thread(lambda: drain((*IN_OTHER_NAMESPACE, *IN_FRONT)), faults))
+    for thread in threads:
+        thread.join(3 * SECONDS + 60)
+    assert not faults, faults
+    for _ in range(2):
+        lab.run("drain", code=None, seconds=SECONDS + 90)
+
+    expected = Counter({f"{what} {mission}": 1 for what in ("start", "end") for mission in queued})
+    assert Counter(lab.told()) == expected
+    assert len(queued) == ENQUEUERS * MISSIONS
+    assert set(refused) <= {0, 4}
+    assert 4 in refused
+    assert all(lab.outcomes(mission)[-1] == "succeeded" for mission in queued)
+    assert not [
+        line for name in ("daemon", "second", "drains") for line in lab.log(name).splitlines() if "fault" in line
+    ]
+    lab.assert_nothing_left()
+
+
+def test_two_drains_of_one_checkout_share_the_work_and_one_waits(lab: Laboratory) -> None:
+    """Started in the same instant, both end with 0, and each mission ran once."""
+    missions = [f"m{number}" for number in range(10)]
+    for mission in missions:
+        lab.enqueue(mission, *lab.alone(mission, 0.01))
+    drains: list[subprocess.Popen[bytes]] = [lab.start(lab.command("drain")) for _ in range(2)]
+
+    assert [one.wait(30) for one in drains] == [0, 0]
+    assert Counter(lab.told()) == Counter(f"{what} {mission}" for what in ("start", "end") for mission in missions)
+    lab.assert_nothing_left()
+
+
+def test_recover_in_a_loop_beside_a_working_drain_disturbs_nothing(lab: Laboratory) -> None:
+    """Whoever looks for crashes while all is well finds nothing to mend, at any instant of a turn."""
+    missions = [f"m{number}" for number in range(25)]
+    for mission in missions:
+        lab.enqueue(mission, *lab.alone(mission, 0.0))
+    drain = lab.start(lab.command("drain"), log="drain")
+    looks = 0
+    program = (
+        "import sys, os; from kranzq import wiring; c = wiring.find_checkout(sys.argv[1], os.environ)\n"
+        "while os.path.exists(sys.argv[2]):\n"
+        "    for one in wiring.recover(c, os.environ).findings:\n"
+        "        print(one.mission, one.verdict.value, one.evidence, one.action, flush=True)\n"
+    )
+    flag = lab.notes / "look"
+    flag.touch()
+    lookers = [
+        lab.start([sys.executable, "-c", program, str(lab.root), str(flag)], log=f"look{number}") for number in range(2)
+    ]
+    code = drain.wait(40)
+    flag.unlink()
+    for one in lookers:
+        looks += one.wait(20) == 0
+
+    assert (code, looks) == (0, 2), [lab.log(name) for name in ("drain", "look0", "look1")]
+    assert Counter(lab.told()) == Counter(f"{what} {mission}" for what in ("start", "end") for mission in missions)
+    assert all(lab.outcomes(mission) == ["succeeded"] for mission in missions)
+    lab.assert_nothing_left()
