@@ -17,7 +17,7 @@ from kranzq.backend import Accepted, Candidate
 from kranzq.backends.file import aside, claims, entries, sequence, sources
 from kranzq.backends.file.change import PATIENCE_S, change, number_lock
 from kranzq.backends.file.entries import Bad
-from kranzq.backends.file.folders import Folders, ignore_runtime_state
+from kranzq.backends.file.folders import Folders, ignore_runtime_state, sweep
 from kranzq.backends.file.layout import PAUSED, parse_entry_name
 from kranzq.disk import atomic
 from kranzq.disk.read import Unreadable, read_regular
@@ -58,6 +58,7 @@ class FileQueue:
 
     def enqueue(self, new: Entry, floor: Callable[[MissionId], int | None]) -> Accepted[Entry]:
         """Make an entry or say what is there; takes `change` itself."""
+        sweep(self.fd)
         with self.change():
             return entries.enqueue(self.folders, new, floor=floor)
 

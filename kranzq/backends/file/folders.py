@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
+import time
 from collections.abc import Iterator
 from typing import Literal, Self
 
@@ -26,6 +27,10 @@ IGNORED = (
     "missions/*/enqueue-source*.json",
 )
 """Patterns that keep all runtime state out of `git status`; kranz's own lines are left alone."""
+
+
+TEMPORARY = ".tmp"
+SWEPT_S = 3600.0
 
 
 class NoQueue(NotFound):
@@ -140,6 +145,16 @@ def names_in(fd: int | None) -> Iterator[str]:
         if fault.errno in GONE:
             return iter(())
         raise
+
+
+def sweep(fd: int) -> None:
+    """Remove hidden temporary files that nobody has touched for an hour: their writers were killed."""
+    for name in names_in(fd):
+        if name.startswith(".") and name.endswith(TEMPORARY):
+            with contextlib.suppress(OSError):
+                seen = os.stat(name, dir_fd=fd, follow_symlinks=False)
+                if time.time() - max(seen.st_mtime, seen.st_ctime) > SWEPT_S:
+                    os.unlink(name, dir_fd=fd)
 
 
 def _open(name: str, dir_fd: int | None = None, shown: str = "") -> int:

@@ -224,6 +224,44 @@ def test_b38_a_power_cut_between_number_and_entry_skips_a_number(
     assert enqueue(queue, "m-2") == kranz_name("m-2", 2, 1)
 
 
+def test_what_is_reported_is_synced_before_and_after_it_is_visible(
+    queue: FileQueue, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The content is on disk before the entry has its name, and the name before the caller is told."""
+    seen: list[tuple[str, bool]] = []
+    real = os.fsync
+
+    def sync(fd: int) -> None:
+        real(fd)
+        seen.append((os.readlink(f"/proc/self/fd/{fd}"), (folder / kranz_name("m-1")).exists()))
+
+    monkeypatch.setattr(os, "fsync", sync)
+    enqueue(queue, "m-1")
+    (written, early), (synced, late) = seen
+
+    assert written.endswith(".tmp")
+    assert (early, synced, late) == (False, str(folder), True)
+
+
+def test_temporary_files_of_killed_writers_go_after_an_hour(
+    queue: FileQueue, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a killed writer left, ours or kranz's, is swept by a later enqueue; nothing that may be in use is."""
+    swept = [".002-0-m.json.4711.0.tmp", f".x.{os.getpid()}.0abcdef01.tmp"]
+    kept = [".busy.flock", "notes.tmp", ".directory.tmp"]
+    for name in [*swept, *kept[:2]]:
+        (folder / name).touch()
+    (folder / kept[2]).mkdir()
+    enqueue(queue, "m-1")
+    assert set(swept) < set(os.listdir(folder))
+
+    now = time.time() + 3601
+    monkeypatch.setattr("kranzq.backends.file.folders.time.time", lambda: now)
+    enqueue(queue, "m-2")
+    assert not set(swept) & set(os.listdir(folder))
+    assert set(kept) < set(os.listdir(folder))
+
+
 def test_a_busy_queue_refuses_within_its_patience(queue: FileQueue, monkeypatch: pytest.MonkeyPatch) -> None:
     """Enqueue waits a bounded time for the queue, and then says who has it."""
     monkeypatch.setattr("kranzq.backends.file.backend.PATIENCE_S", 0.05)
