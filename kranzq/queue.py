@@ -16,6 +16,7 @@ from kranzq import wiring
 from kranzq.backend import Accepted, Wanted
 from kranzq.dispatch.guard import UNKNOWN, Guard, Guarded, busy_with, claim_when_free, hold_for
 from kranzq.dispatch.library import MissionBackend, Nothing
+from kranzq.dispatch.library_claim import marks
 from kranzq.dispatch.parts import IsBusy
 from kranzq.errors import BadMissionId, ClaimLost, Conflict, KranzqError, NotFound, RepoBusy
 from kranzq.model.checkout import Checkout
@@ -84,6 +85,14 @@ class QueueClaim:
     def mission(self) -> MissionId:
         """The mission."""
         return self.claim.entry.mission
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Variables for every process that is started for the mission.
+
+        By them recovery finds and ends what a killed holder left, before the entry goes back to the queue.
+        """
+        return marks(self.repo, self.claim)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from kranzq.errors import ClaimLost, NotFound
 from kranzq.events import Claimed as ClaimedEvent
 from kranzq.events import Ended, emit
 from kranzq.liveness import kranz_token, me, suffix_k4
+from kranzq.model.checkout import Checkout
 from kranzq.model.claim import Claim, Claimed, Holder, Place
 from kranzq.model.clock import rfc3339
 from kranzq.model.ids import MissionId
@@ -109,6 +110,26 @@ def _write(folder: RunFolder, record: RunRecord) -> None:
     except OSError as fault:
         folder.discard()
         raise atomic.store_fault(folder.path, fault) from fault
+
+
+def marks(checkout: Checkout, claim: Claim) -> dict[str, str]:
+    """What every process of the mission should have in its environment: by it the orphans of a holder are found."""
+    _, run, nonce = claim.token.split("/")
+    first = checkout.git if checkout.has_git else checkout.busy_flock
+    try:
+        seen = os.stat(first)
+        lock = f"{seen.st_dev}:{seen.st_ino}"
+    except FileNotFoundError:
+        lock = "0:0"
+    folder = f"{checkout.missions}/{claim.entry.mission}"
+    return {
+        "KRANZ_MISSION_ID": str(claim.entry.mission),
+        "KRANZ_MISSION_DIR": folder,
+        "KRANZ_REPO": checkout.root,
+        "KRANZ_RUN_DIR": f"{folder}/dispatch/{int(run):03d}",
+        "KRANZ_RUN_NUMBER": run,
+        "KRANZ_CLAIM": f"{nonce}:{lock}",
+    }
 
 
 def end(parts: Parts, opener: Opener, claim: Claim, ending: Ending, fate: Fate) -> Fate:

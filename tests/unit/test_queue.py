@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import select
 from pathlib import Path
 
 import pytest
@@ -405,6 +406,33 @@ def test_b01_a_killed_holder_frees_everything_at_once(checkout: Path) -> None:
     assert mine.mission == "m-0"
     assert [str(entry.mission) for entry in q.entries(checkout)] == ["m-1", "m-2"]
     q.finish_claim(mine)
+
+
+@pytest.mark.parametrize("git", [True, False], ids=["git", "no-git"])
+def test_b15_what_a_killed_holder_started_is_ended_before_the_mission_runs_again(
+    checkout: Path, tmp_path: Path, *, git: bool
+) -> None:
+    """A process that bears the claim's environment outlives its holder: the claim stays until that process is gone."""
+    root = checkout if git else tmp_path / "plain"
+    (root / ".kranz/queue").mkdir(parents=True)
+    q.enqueue(root, "m-1")
+    code = PRELUDE + (
+        "import subprocess\nclaim = q.claim_front(root)\n"
+        "child = subprocess.Popen(['sleep', '60'], env=os.environ | claim.environment, start_new_session=True,\n"
+        "                         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)\n"
+        "print(child.pid, flush=True); sys.stdin.read()\n"
+    )
+    with run_python(code, str(root)) as holder:
+        assert holder.stdout is not None
+        child = os.pidfd_open(int(holder.stdout.readline()))
+        holder.kill()
+    assert q.recover_dead_claims(root, end_leftovers=False) == 0
+    assert select.select([child], [], [], 0)[0] == []
+
+    assert q.recover_dead_claims(root) == 1
+    assert select.select([child], [], [], 20)[0] == [child]
+    assert [str(entry.mission) for entry in q.entries(root)] == ["m-1"]
+    os.close(child)
 
 
 def test_b09_a_zombie_has_no_claim(checkout: Path) -> None:
