@@ -14,11 +14,12 @@ GONE = frozenset({errno.ENOENT, errno.ESTALE, errno.ENOTDIR})
 
 
 class Unreadable(Exception):
-    """A file that is there but may not or cannot be read; `why` is half a sentence."""
+    """A file that is there but may not (`denied`) or cannot be read; `why` is half a sentence."""
 
-    def __init__(self, why: str) -> None:
+    def __init__(self, why: str, *, denied: bool = False) -> None:
         super().__init__(why)
         self.why = why
+        self.denied = denied
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ def read_regular(name: str, *, dir_fd: int | None = None, limit: int = RECORD_LI
     except OSError as fault:
         if fault.errno in GONE:
             return None
-        raise Unreadable(_cannot_open(fault)) from fault
+        raise Unreadable(_cannot_open(fault), denied=fault.errno in {errno.EACCES, errno.EPERM}) from fault
     try:
         seen = os.fstat(fd)
         if not stat.S_ISREG(seen.st_mode):

@@ -40,7 +40,7 @@ FRESH_S = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Bad:
-    """A file that asks to be an entry and is none. `fresh` says that it may still be written."""
+    """A file that asks to be an entry and is none. `fresh`: it may still be written, or is not ours to judge."""
 
     name: str
     why: str
@@ -83,7 +83,7 @@ def read_entry(dir_fd: int, name: str, mission: MissionId) -> tuple[Entry, os.st
     try:
         found = read_regular(name, dir_fd=dir_fd, limit=ENTRY_LIMIT)
     except Unreadable as fault:
-        return Bad(name, fault.why)
+        return Bad(name, fault.why, fresh=fault.denied)  # another user's entry may be a good one
     if found is None:
         return None
     try:

@@ -74,8 +74,10 @@ def test_a_file_that_may_not_be_read_says_so(tmp_path: Path, monkeypatch: pytest
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
     monkeypatch.setattr(os, "open", denied)
-    with pytest.raises(Unreadable, match="Permission denied"):
+    with pytest.raises(Unreadable, match="Permission denied") as refused:
         read_regular(str(tmp_path / "a"))
+
+    assert refused.value.denied
 
 
 def test_a_folder_behind_a_link_is_not_opened(tmp_path: Path) -> None:

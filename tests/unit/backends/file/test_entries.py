@@ -13,7 +13,7 @@ import pytest
 from kranzq.backends.file import entries
 from kranzq.backends.file.backend import FileQueue
 from kranzq.disk import atomic
-from kranzq.disk.read import ENTRY_LIMIT
+from kranzq.disk.read import ENTRY_LIMIT, Content, Unreadable, read_regular
 from kranzq.errors import Conflict, QueueLocked, StoreUnavailable
 from kranzq.model.entry import Entry, parse, render
 from kranzq.model.ids import MissionId
@@ -67,6 +67,26 @@ def test_b42_a_bad_file_at_the_head_holds_up_nobody(
     assert (after.st_ino, after.st_size) == (before.st_ino, before.st_size)
     assert len(why) > 5
     assert names(folder.parents[1]) == [kranz_name("m-good"), "quarantine"]
+
+
+def test_b40_an_entry_that_we_may_not_read_is_not_set_aside(
+    queue: FileQueue, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another user's private entry in a shared queue is passed over and stays that user's."""
+    first, second = enqueue(queue, "m-1"), enqueue(queue, "m-2")
+    real = read_regular
+
+    def read(name: str, **rest: int) -> Content | None:
+        if name == first:
+            raise Unreadable("it cannot be opened: Permission denied", denied=True)
+        return real(name, **rest)
+
+    monkeypatch.setattr(entries, "read_regular", read)
+    found = queue.front()
+
+    assert found is not None
+    assert found.entry.mission == "m-2"
+    assert names(folder.parents[1]) == [first, second]
 
 
 def test_b42_two_bad_files_of_one_name_are_both_kept(queue: FileQueue, folder: Path) -> None:
