@@ -23,7 +23,7 @@ from kranzq.dispatch.evidence import Backstop
 from kranzq.dispatch.parts import Empty, IsBusy, Left, Memory, Parts, Paused, Ran, Result
 from kranzq.dispatch.settle import is_environment_fault
 from kranzq.dispatch.turn import ask_to_return, recover_only, turn
-from kranzq.errors import KranzqError, StoreUnavailable
+from kranzq.errors import DaemonRuns, KranzqError
 from kranzq.events import Adopted, Vanished, WaitsBusy, Warned, WatchLost, emit
 from kranzq.liveness import me
 from kranzq.model.clock import rfc3339
@@ -93,8 +93,6 @@ class Daemon:
     def _serve(self) -> None:
         while not self.stopping.wanted:
             self.wake.clear()
-            self._look_after_watch()
-            self._show()  # before the turn: it may last for hours
             pause = self._turn()
             self._reap_strays()
             if pause is None:
@@ -107,13 +105,15 @@ class Daemon:
         """One turn; how long to wait before the next, None to leave at once."""
         if not self._is_there():
             return self.timing.poll_s
-        if (left := self._not_before - time.monotonic()) > 0:
-            return left
-        self._names = self.known()  # what a mission removes must be named afterwards
         try:
+            self._look_after_watch()
+            self._show()  # before the turn: it may last for hours
+            if (left := self._not_before - time.monotonic()) > 0:
+                return left
+            self._names = self.known()  # what a mission removes must be named afterwards
             result = turn(self.parts, self._memory, self._backstop, self.stopping)
-        except StoreUnavailable as fault:
-            return self._again(fault.sentence)
+        except DaemonRuns:
+            raise
         except KranzqError as fault:
             return self._again(fault.sentence)
         except OSError as fault:
@@ -208,15 +208,14 @@ class Daemon:
         """A queue that was removed or replaced is taken anew, and what was known to be in it is named."""
         if self._single.is_current() and self._watcher.is_sound():
             return
-        if not self._is_there():
-            return
-        replaced = not self._single.is_current()
-        if replaced:
+        if not self._single.is_current():
             with self.parts.open_queue():
                 pass
+            earlier = self._single.key
             self._single.take()
             gone = tuple(sorted(self._names - self.known()))
-            emit(Vanished(gone, f"{self.parts.checkout.queue} was removed or replaced"))
+            what = "the daemon's lock file in " if self._single.key == earlier else ""
+            emit(Vanished(gone, f"{what}{self.parts.checkout.queue} was removed or replaced"))
         elif not self._watcher.is_sound():
             emit(WatchLost(f"the watch on {self.parts.checkout.queue} had ended and was begun anew"))
         self._watch()

@@ -75,8 +75,9 @@ def take_hold(parts: Parts, queue: OpenQueue, memory: Memory, backstop: Backstop
     try:
         kranz = KranzLock(queue.fd)
         if (holder := kranz.take()) is not None:
+            report = Recovery(parts, queue, backstop, hold=hold).recover()
             hold.close()
-            return IsBusy(holder)
+            return IsBusy(holder, recovered=report.moved > 0)
     except BaseException:
         hold.close()
         raise
@@ -86,11 +87,9 @@ def take_hold(parts: Parts, queue: OpenQueue, memory: Memory, backstop: Backstop
         if reason and (remaining := end_all_leftovers(parts, queue, hold)):
             holding.let_go(unlock=False)
             return IsBusy(f"leftovers that could not be ended: pid {', '.join(map(str, remaining))}")
-        if (engine := parts.engines.alive(queue.kranz_fd)) is not None:
-            holding.let_go(unlock=False)
-            return IsBusy(engine[0])
+        engine = parts.engines.alive(queue.kranz_fd)
         report = Recovery(parts, queue, backstop, hold=hold).recover()
-        if (other := _at_work(report)) is not None:
+        if (other := engine[0] if engine is not None else _at_work(report)) is not None:
             holding.let_go(unlock=False)
             return IsBusy(other, recovered=report.moved > 0)
         holding.name_dispatcher()

@@ -202,11 +202,12 @@ class WarmKeepers:
         self._warm: Keeper | None = None
 
     def warm(self) -> None:
-        """Start one ahead, without waiting for it, unless one stands there alive."""
+        """Start one ahead, without waiting for it, unless one stands there alive. If that fails, `take` will tell."""
         if self._warm is not None and self._warm.ended():
             self.close()
         if self._warm is None:
-            self._warm = _spawn(self._path)
+            with contextlib.suppress(KeeperLost):
+                self._warm = _spawn(self._path)
 
     def take(self) -> Keeper:
         """The warm one, if it is alive and becomes ready, or else a new one; it is the caller's from now on."""
@@ -246,16 +247,20 @@ def _spawn(keeper_path: str | None) -> Keeper:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with its:
-        process = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-E", keeper_path or KEEPER_PROGRAM, str(its.fileno())],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            cwd="/",
-            env={key: os.environ[key] for key in os.environ if key in _PASSED_ON or key.startswith("LC_")},
-            start_new_session=True,
-            pass_fds=(its.fileno(),),
-        )
+        try:
+            process = subprocess.Popen(
+                [sys.executable, "-I", "-S", "-E", keeper_path or KEEPER_PROGRAM, str(its.fileno())],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                cwd="/",
+                env={key: os.environ[key] for key in os.environ if key in _PASSED_ON or key.startswith("LC_")},
+                start_new_session=True,
+                pass_fds=(its.fileno(),),
+            )
+        except OSError as fault:  # no process or memory to be had, or the interpreter was removed
+            ours.close()
+            raise KeeperLost(0, f"it could not be started ({fault.strerror})") from fault
     process.returncode = 0  # an untruth that keeps `subprocess` from reaping behind the back of `reap`
     identity = identity_of(process.pid)
     if identity is None:

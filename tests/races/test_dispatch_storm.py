@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import signal
 import subprocess
 import sys
 import threading
@@ -103,6 +104,44 @@ def test_a_storm_of_dispatchers_loses_no_mission_and_doubles_none(lab: Laborator
         line for name in ("daemon", "second", "drains") for line in lab.log(name).splitlines() if "fault" in line
     ]
     lab.assert_nothing_left()
+
+
+@pytest.mark.timeout(4 * SECONDS + 120)
+def test_a_storm_that_kills_keepers_too_never_lets_two_missions_meet(lab: Laboratory) -> None:
+    """Keepers and daemons are killed at random: each mission succeeds once, or is parked after three interruptions."""
+    over = time.monotonic() + SECONDS
+    dice = random.Random(2)
+    missions = [f"m{number}" for number in range(int(SECONDS * 3))]
+    for mission in missions:
+        lab.enqueue(mission, *lab.alone(mission, dice.uniform(0.02, 0.2)))
+    daemons: list[subprocess.Popen[bytes]] = []
+    killed = 0
+    while time.monotonic() < over and lab.entries():
+        if not daemons or daemons[-1].poll() is not None:
+            daemons.append(lab.start(lab.command("daemon"), log="daemon"))
+        at = time.monotonic() + dice.uniform(0.0, 0.4)
+        wait_for(lambda until=at: time.monotonic() >= until, "the next kill")  # type: ignore[misc]
+        holder = (lab.read(lab.queue / ".busy.json") or {}).get("process", {}).get("pid")
+        victims = [pid for pid, line in lab.processes().items() if pid == holder and "keeper.py" in line]
+        if dice.random() < 0.25:
+            victims.append(daemons[-1].pid)
+        for pid in victims:
+            os.kill(pid, signal.SIGKILL)
+            killed += 1
+    daemons[-1].kill()
+    for _ in range(2):
+        lab.run("drain", code=None, seconds=SECONDS + 90)
+    parked = {name.partition(".json")[0].split("-", 2)[2] for name in lab.names("parked")}
+    succeeded = {mission for mission in missions if "succeeded" in lab.outcomes(mission)}
+
+    assert killed > SECONDS / 2
+    assert succeeded | parked == set(missions)
+    assert not succeeded & parked
+    assert all(lab.outcomes(mission).count("succeeded") == 1 for mission in succeeded)
+    assert all(lab.outcomes(mission) == ["interrupted"] * 3 for mission in parked)
+    assert not [line for line in lab.told() if "overlap" in line]
+    assert lab.is_free()
+    wait_for(lambda: not lab.processes(), "all processes are gone")
 
 
 def test_two_drains_of_one_checkout_share_the_work_and_one_waits(lab: Laboratory) -> None:

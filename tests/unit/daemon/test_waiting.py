@@ -1,0 +1,82 @@
+"""What waiting costs, whom a refused daemon names, and what a missing interpreter does to a dispatcher."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from kranzq.daemon.lock_waiter import LockWaiter
+from kranzq.daemon.single import FLOCK, RECORD, Single
+from kranzq.daemon.wake import Wake
+from kranzq.errors import DaemonRuns
+from kranzq.liveness import identity_of
+from kranzq.model.checkout import Checkout
+from kranzq.runs.keepers import KeeperLost, WarmKeepers
+
+
+def test_a_lock_that_is_granted_at_once_again_and_again_does_not_make_its_waiter_spin() -> None:
+    """Busy for a reason that waiting for the lock cannot outlast: the looks become rare."""
+    granted: list[float] = []
+    waiter = LockWaiter(lambda: granted.append(time.monotonic()), Wake())
+    began = time.monotonic()
+    while time.monotonic() - began < 1.0:
+        waiter.begin()
+        time.sleep(0.001)
+
+    assert 2 <= len(granted) <= 10
+
+
+def test_a_lock_that_was_waited_for_is_told_at_once() -> None:
+    """After a real wait there is no pause before the next one."""
+    free, wake, began = threading.Event(), Wake(), time.monotonic()
+    waiter = LockWaiter(lambda: (free.wait(5), None)[1], wake)
+    for _ in range(3):
+        waiter.begin()
+        assert not wake.wait(0.05)
+        free.set()
+        assert wake.wait(1)
+        wake.clear()
+        free.clear()
+
+    assert time.monotonic() - began < 1
+
+
+def test_a_refused_daemon_names_the_one_that_lives_and_not_the_one_before(checkout: Path) -> None:
+    """The record of a killed daemon is not taken for the living one's, which may be just about to write its own."""
+    queue = checkout / ".kranz" / "queue"
+    queue.mkdir(parents=True)
+    other = subprocess.Popen(["sleep", "60"])
+    there = identity_of(other.pid)
+    other.kill()
+    other.wait()
+    assert there is not None
+    (queue / RECORD).write_text(json.dumps({"process": there.to_json(), "since": "before"}))
+    first, second = Single(Checkout(str(checkout), has_git=True)), Single(Checkout(str(checkout), has_git=True))
+    first.take()
+    said = threading.Timer(0.1, lambda: first.write(since="now"))
+    said.start()
+    with pytest.raises(DaemonRuns, match=f"pid {os.getpid()}, since now"):
+        second.take()
+    said.join()
+    first.let_go()
+
+    assert not (queue / RECORD).exists()
+    assert (queue / FLOCK).exists()
+
+
+def test_without_an_interpreter_warming_is_quiet_and_taking_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A daemon whose interpreter was removed goes on watching; the turn that needs a keeper says what is wrong."""
+    monkeypatch.setattr(sys, "executable", "/no/such/python")
+    keepers = WarmKeepers()
+    keepers.warm()
+
+    assert keepers.started() == {}
+    with pytest.raises(KeeperLost, match="No such file"):
+        keepers.take()
