@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from kranzq.dispatch.parts import Parts
     from kranzq.dispatch.recover import Confirm, Report
     from kranzq.dispatch.why import Reason
+    from kranzq.model.ids import MissionId
     from kranzq.runs.folders import Runs
     from kranzq.trust.approval import Approvals
     from kranzq.trust.key import Keyring
@@ -318,6 +319,18 @@ def trust(checkout: Checkout, queue: FileQueue, environ: Mapping[str, str]) -> T
     from kranzq.dispatch.allow import Trust  # noqa: PLC0415
 
     return Trust(checkout.root, queue, keyring(environ), approvals(environ))
+
+
+@contextlib.contextmanager
+def open_look_settled(checkout: Checkout, environ: Mapping[str, str], mission: MissionId) -> Iterator[FileQueue | None]:
+    """As `open_look`, for whoever waits for a mission: an end that nobody settled, for no dispatcher lives, is settled."""
+    from kranzq.dispatch.unattended import settle_unattended  # noqa: PLC0415
+
+    with open_look(checkout) as queue:
+        if queue is not None:
+            with contextlib.suppress(KranzqError, OSError):  # it is a service; who waits goes on waiting
+                settle_unattended(_parts_when_needed(checkout, environ), queue, mission)
+        yield queue
 
 
 def user_name() -> str:

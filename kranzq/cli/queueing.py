@@ -116,7 +116,7 @@ def _wait(checkout: Checkout, approved: Approved, sentence: str, *, follow: bool
         complain(sentence)
     mission = approved.entry.mission
     end = wait_for_end(
-        lambda: wiring.open_look(checkout),
+        lambda: wiring.open_look_settled(checkout, os.environ, mission),
         checkout,
         mission,
         sink=sink() if follow else None,
