@@ -323,7 +323,7 @@ def trust(checkout: Checkout, queue: FileQueue, environ: Mapping[str, str]) -> T
 
 @contextlib.contextmanager
 def open_look_settled(checkout: Checkout, environ: Mapping[str, str], mission: MissionId) -> Iterator[FileQueue | None]:
-    """As `open_look`, for whoever waits for a mission: an end that nobody settled, for no dispatcher lives, is settled."""
+    """As `open_look`, for whoever waits for a mission: an end that no dispatcher has settled is settled."""
     from kranzq.dispatch.unattended import settle_unattended  # noqa: PLC0415
 
     with open_look(checkout) as queue:
