@@ -7,6 +7,7 @@ the answer says why it waits and what to type, for `list`, `status`, `why` and t
 from __future__ import annotations
 
 import enum
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import assert_never
 
@@ -14,6 +15,10 @@ from kranzq.errors import Refused
 from kranzq.model.entry import Entry
 from kranzq.trust.approval import Approvals
 from kranzq.trust.mac import Keys, Signature, verify
+from kranzq.trust.second_net import why_tracked
+
+Net = Callable[[Entry, str], tuple[str, str] | None]
+"""Why an entry of the checkout at a path must not run whatever its signature says, and what to type; None: it may."""
 
 
 class PermitKind(enum.Enum):
@@ -38,14 +43,17 @@ class Permit:
 
 
 class Gate:
-    """Decides for one user, by keys and approvals."""
+    """Decides for one user, by keys and approvals, and by what git tracks."""
 
-    def __init__(self, keys: Keys, approvals: Approvals) -> None:
+    def __init__(self, keys: Keys, approvals: Approvals, net: Net = why_tracked) -> None:
         self._keys = keys
         self._approvals = approvals
+        self._net = net
 
     def may_run(self, entry: Entry, root: str) -> Permit:
         """The decision about an entry in the checkout at the canonical path `root`. Changes nothing on disk."""
+        if (planted := self._net(entry, root)) is not None:
+            return Permit(PermitKind.WAIT, *planted)
         try:
             found = verify(entry, root, self._keys)
         except Refused as fault:  # a key file that is not safe: its entries wait, the others do not
