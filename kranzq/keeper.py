@@ -32,7 +32,10 @@ TOUCH_EVERY = 60.0
 LATE_TERM = 1.0  # a stopped service signals mission and keeper apart, up to 0.2 s on a loaded machine
 STUCK_AFTER = 30.0
 PR_SET_CHILD_SUBREAPER = 36
-SPARE, WISH_LIMIT = 16 * 1024, 8 * 1024
+SPARE, WISH_LIMIT, LOG_LIMIT = 16 * 1024, 8 * 1024, 256 * 1024
+PUNCH_HOLE_KEEP_SIZE = 0x02 | 0x01
+SOON, BLOCK = 0.005, 4096
+LIBC = ctypes.CDLL(None, use_errno=True)
 ENDING = frozenset({signal.SIGTERM, signal.SIGINT})
 WATCHED = ENDING | {signal.SIGCHLD, signal.SIGIO}
 ENTRY_FAULTS = {errno.ENOENT, errno.EACCES, errno.ENOEXEC, errno.ENOTDIR, errno.E2BIG, errno.ELOOP, errno.ENAMETOOLONG}
@@ -55,6 +58,45 @@ class Process:
         self.parent, self.group, self.threads, self.ticks = (int(fields[index]) for index in (1, 2, 17, 19))
 
 
+class Bound:
+    """The bound of an output: over its cap the middle becomes a hole; the mission goes on appending to the same file.
+
+    The pause between two looks follows the growth: not more than a quarter of the cap is written meanwhile, unless a
+    mission begins to write that fast within the pause.
+    """
+
+    def __init__(self, fd: int, cap: int | None) -> None:
+        self.fd, self.cap, self.pause, self.seen = fd, cap, SOON, (boot(), 0)
+        self.block = BLOCK if cap is None else max(BLOCK, os.fstat(fd).st_blksize)
+        self.head = self.hole = -(-((cap or 0) // 2) // self.block) * self.block
+
+    def look(self) -> float:
+        """Punch out what is too much; say how soon to look again."""
+        if self.cap is None:
+            return TICK
+        now, (then, before) = boot(), self.seen
+        if now - then >= SOON / 2:  # many wake-ups, such as the deaths of children, tell nothing of the pace
+            size = self.trim(self.cap)
+            enough = self.cap / 4 / max(size - before, 1) * (now - then)
+            self.pause, self.seen = max(SOON, min(TICK, self.pause * 2, enough)), (now, size)
+        return self.pause
+
+    def trim(self, cap: int) -> int:
+        """Let the hole grow up to where the kept tail begins; the size. No holes here: said once, and left alone."""
+        size = os.fstat(self.fd).st_size
+        if size < self.hole:  # somebody truncated it
+            self.hole = self.head
+        end = (size - cap // 2) // self.block * self.block
+        if end > self.hole:
+            call = getattr(LIBC, "fallocate64", None) or LIBC.fallocate
+            if call(self.fd, PUNCH_HOLE_KEEP_SIZE, ctypes.c_int64(self.hole), ctypes.c_int64(end - self.hole)) == 0:
+                self.hole = end
+            elif ctypes.get_errno() in NOT_OFFERED:
+                note(f"the output may grow over its cap: {os.strerror(ctypes.get_errno())}")
+                self.cap = None
+        return size
+
+
 class Keeper:
     """One mission from *go* to its last record."""
 
@@ -71,6 +113,7 @@ class Keeper:
         self.names = 0
         self.told: set[tuple[int, int, int]] = set()
         self.touch_at = boot() + TOUCH_EVERY
+        self.bound = Bound(fds.get("output", -1), order.get("outputCap"))
         self.end: dict[str, Any] = {key: order[key] for key in ("version", "kranzq", "mission", "run", "nonce")}
         self.end |= {"started": False, "notStarted": None, "exitCode": None, "signal": None, "startedAt": None}
         self.end["usage"] = {"userSeconds": 0.0, "systemSeconds": 0.0, "maxRssKiB": 0}
@@ -83,6 +126,7 @@ class Keeper:
             self.record(patient=True)
             self.tell({"end": self.end})
             self.end["survivors"] = self.see_to_survivors()
+            self.bound.look()
             recorded = self.record(patient=True)
             self.tell({"survivors": self.end["survivors"]})
         else:  # nothing ran: a dispatcher that is there is told, and the full disk need not hold up the checkout
@@ -274,7 +318,7 @@ class Keeper:
         if boot() >= self.touch_at:
             self.touch_at = boot() + TOUCH_EVERY
             quietly(os.utime, raw(self.order["claim"]), dir_fd=self.fds["queue"], follow_symlinks=False)
-        told = signal.sigtimedwait(WATCHED, max(seconds, 0.0))
+        told = signal.sigtimedwait(WATCHED, max(min(seconds, self.bound.look()), 0.0))
         if told is not None and told.si_signo in ENDING:
             note(f"signal {told.si_signo} from process {told.si_pid}")
             if not self.term_seen:  # before the start nothing can have come from the mission
@@ -372,8 +416,9 @@ def stamp() -> str:
 
 
 def note(text: str) -> None:
-    """Write a line to keeper.log."""
-    quietly(os.write, 2, f"{stamp()} {text}\n".encode("utf-8", "backslashreplace"))
+    """Write a line to keeper.log, as long as that is small: a mission may signal us, or fail, without end."""
+    if (quietly(os.lseek, 2, 0, os.SEEK_END) or 0) < LOG_LIMIT:
+        quietly(os.write, 2, f"{stamp()} {text}\n".encode("utf-8", "backslashreplace"))
 
 
 def quietly(call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -563,7 +608,7 @@ def main() -> None:
         signal.signal(each, signal.SIG_DFL)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_SETMASK, WATCHED)
-    if ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+    if LIBC.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         os._exit(1)
     keeper = await_go(socket.socket(fileno=number))
     try:

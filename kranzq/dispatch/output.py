@@ -49,7 +49,10 @@ class Output:
             piece = os.pread(self._fd, max(1, stop - self._at), self._at)
             if not piece:
                 break
-            sink.data(piece)
+            # asked again: what was punched out while it was read came as NULs
+            piece = piece[: max(0, self._seek(os.SEEK_HOLE, self._at + len(piece)) - self._at)]
+            if piece:
+                sink.data(piece)
             self._at += len(piece)
         sink.pause()
 

@@ -61,6 +61,8 @@ class Order:
     lease_ends_boottime: float | None = None
     record: str = ""
     """The content of `run.json`, for a keeper that must make a removed run folder anew."""
+    output_cap: int | None = None
+    """Bytes of the output that are kept: half from its beginning, half from its end."""
 
     def to_json(self) -> dict[str, object]:
         """The order in the keeper's words."""
@@ -82,6 +84,7 @@ class Order:
             "syncParents": self.sync_parents,
             "leaseEndsBoottime": self.lease_ends_boottime,
             "record": self.record,
+            "outputCap": self.output_cap,
         }
 
 

@@ -77,7 +77,7 @@ def test_an_order_names_all_that_the_keeper_needs() -> None:
     """The order has exactly the keys of its format."""
     keys = (
         "version kranzq mission run nonce executable argv env claim runPath timeoutSeconds graceSeconds onSurvivors"
-        " oomScoreAdjust syncParents leaseEndsBoottime record"
+        " oomScoreAdjust syncParents leaseEndsBoottime record outputCap"
     )
 
     assert list(ORDER.to_json()) == keys.split()
