@@ -87,6 +87,20 @@ class BusyLock:
             finally:
                 os.close(queue)
 
+    def is_free(self, queue: int) -> bool:
+        """Whether nobody holds the lock at this moment; like a wait that does not wait."""
+        for path, dir_fd in self._paths(queue):
+            try:
+                fd = _open(path, dir_fd, make=False)
+            except FileNotFoundError:
+                continue
+            try:
+                if not _flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB, path):
+                    return False
+            finally:
+                os.close(fd)
+        return True
+
     def open_unlocked(self, queue: int) -> tuple[int, ...]:
         """Read-only descriptors of the lock files that exist, to ask about them; nothing is taken or made."""
         fds = []

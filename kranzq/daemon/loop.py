@@ -31,6 +31,7 @@ from kranzq.model.policy import backoff_s
 
 AGAIN_S = (0.05, 0.25, 0.5, 1.0, 2.0, 5.0)
 """Pauses while something without a kernel lock has the checkout."""
+_LAST_LOOKS = 10
 
 
 @dataclass(slots=True)
@@ -170,7 +171,7 @@ class Daemon:
 
     def _finish(self) -> None:
         """Told to stop with no turn under way: what an earlier dispatcher started gets the same treatment."""
-        asked = False
+        asked, looks = False, 0
         while True:
             self.wake.clear()
             try:
@@ -184,8 +185,12 @@ class Daemon:
                 self._wait(0.05)
                 continue
             self.stopping.wish()  # first: what comes after this look wakes the wait
-            if result.keeper is None or self.stopping.on_stop == "leave":
+            if self.stopping.on_stop == "leave" or (result.keeper is None and looks == _LAST_LOOKS):
                 return
+            if result.keeper is None:  # a keeper that has recorded the end may still be seen for an instant
+                looks += 1
+                self._wait(AGAIN_S[0])
+                continue
             if self.stopping.on_stop == "end" and not asked:
                 asked = True
                 ask_to_return(self.parts, f"process {os.getpid()}")

@@ -7,6 +7,7 @@ Watchdog tells nothing when its thread dies, when the kernel's queue overflows o
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 
 from watchdog.events import (
@@ -23,6 +24,8 @@ from watchdog.observers.api import BaseObserver
 from watchdog.observers.inotify_move_event_grouper import InotifyMoveEventGrouper
 
 from kranzq.daemon.wake import Wake
+
+logging.getLogger("watchdog").setLevel(logging.CRITICAL)  # what it would print, `is_sound` finds out
 
 HEARD = frozenset({".stop", ".paused"})
 """Names with a leading dot that are for us; all others are dropped before anything else."""

@@ -164,6 +164,8 @@ class Recovery:
             if judged.situation is Situation.DISPATCHER:
                 return f"dispatcher {judged.pid} is at work", (), (), None
             if judged.situation is Situation.CANNOT_SEE:
+                if self.parts.busy.is_free(self.queue.fd):  # it was let go since, so there is nobody to see
+                    return None, (), (), None
                 return "its holder cannot be seen from here (another namespace, user or machine)", (), (), None
             if not judged.holders:
                 return None, (), (), None
