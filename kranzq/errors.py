@@ -135,8 +135,8 @@ class Refused(KranzqError):
 class UnsafePath(Refused):
     """A path that is a link, another user's, or not what it must be."""
 
-    def __init__(self, path: str, why: str) -> None:
-        super().__init__(f"{path} is refused: {why}.", "Look at it, mend or remove it, and try again.")
+    def __init__(self, path: str, why: str, advice: str = "Look at it, mend or remove it, and try again.") -> None:
+        super().__init__(f"{path} is refused: {why}.", advice)
         self.path = path
 
 

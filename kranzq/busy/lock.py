@@ -12,6 +12,7 @@ import errno
 import fcntl
 import os
 
+from kranzq.disk.modes import open_lock_file
 from kranzq.errors import LocksUnsupported
 from kranzq.model.checkout import Checkout
 
@@ -131,7 +132,7 @@ def _open(path: str, dir_fd: int | None, *, make: bool) -> int:
     if dir_fd is None:
         return os.open(path, _GIT_FLAGS)
     if make:
-        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=dir_fd)
+        return open_lock_file(path, dir_fd)
     return os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=dir_fd)
 
 

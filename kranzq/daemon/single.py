@@ -15,6 +15,7 @@ import filelock
 
 from kranzq import __version__
 from kranzq.disk import atomic
+from kranzq.disk.modes import open_lock_file
 from kranzq.disk.read import Unreadable, open_folder, read_regular
 from kranzq.errors import DaemonRuns, LocksUnsupported
 from kranzq.liveness import judge, me
@@ -41,7 +42,7 @@ class Single:
         try:
             seen = os.fstat(queue)
             # not inherited by the keeper: it would keep a later daemon out
-            fd = os.open(FLOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=queue)
+            fd = open_lock_file(FLOCK, queue)
             try:
                 taken = filelock.lock_descriptor(fd, blocking=False)
             except OSError as fault:

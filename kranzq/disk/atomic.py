@@ -13,6 +13,7 @@ import itertools
 import os
 import stat
 
+from kranzq.disk.modes import mode_in
 from kranzq.disk.read import GONE
 from kranzq.errors import KranzqError, Refused, StoreUnavailable
 
@@ -45,7 +46,7 @@ def write_new(dir_fd: int, name: str, data: bytes, *, mode: int = 0o600, sync: b
     """Create `name` with `data`; it must not exist. On failure nothing is left. Raises OSError."""
     fd = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=dir_fd)
     try:
-        os.fchmod(fd, mode)  # whatever the umask
+        os.fchmod(fd, mode_in(dir_fd, mode))  # whatever the umask
         _write_all(fd, data)
         if sync:
             os.fsync(fd)
@@ -143,12 +144,12 @@ def remove(dir_fd: int, name: str) -> bool:
 
 
 def make_folder(name: str, *, dir_fd: int | None = None, mode: int = 0o755) -> bool:
-    """Make a directory with exactly `mode`; False when the name exists already. Its parent is synced."""
+    """Make a directory with exactly `mode`, or more in a shared one; False when it exists. Its parent is synced."""
     try:
         os.mkdir(name, mode, dir_fd=dir_fd)
     except FileExistsError:
         return False
-    os.chmod(name, mode, dir_fd=dir_fd)
+    os.chmod(name, mode if dir_fd is None else mode_in(dir_fd, mode, folder=True), dir_fd=dir_fd)
     if dir_fd is not None:
         os.fsync(dir_fd)
     return True
@@ -167,11 +168,19 @@ def _inode_of(dir_fd: int, name: str) -> int | None:
         return None
 
 
+def _links_of(dir_fd: int, name: str) -> int | None:
+    try:
+        return os.stat(name, dir_fd=dir_fd, follow_symlinks=False).st_nlink
+    except OSError:
+        return None
+
+
 def _has_inode(dir_fd: int, name: str, inode: int) -> bool:
     return _inode_of(dir_fd, name) == inode
 
 
 def _link_and_unlink(from_fd: int, name: str, to_fd: int, new_name: str) -> None:
+    links = _links_of(from_fd, name)  # more than one: a run keeps the entry that it took
     try:
         os.link(name, new_name, src_dir_fd=from_fd, dst_dir_fd=to_fd, follow_symlinks=False)
     except OSError as fault:
@@ -186,7 +195,7 @@ def _link_and_unlink(from_fd: int, name: str, to_fd: int, new_name: str) -> None
     try:
         os.unlink(name, dir_fd=from_fd)
     except FileNotFoundError:
-        if os.stat(new_name, dir_fd=to_fd, follow_symlinks=False).st_nlink == 1:
+        if os.stat(new_name, dir_fd=to_fd, follow_symlinks=False).st_nlink == links:
             return  # it did happen: network file systems ask twice
         os.unlink(new_name, dir_fd=to_fd)  # somebody else renamed the first name away: the file is theirs
         raise

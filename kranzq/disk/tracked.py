@@ -105,6 +105,7 @@ def _names_at_kranz(place: str, key: IndexKey) -> frozenset[str] | None:
 def _key_of(folder: str) -> IndexKey:
     """The index of the repository in a folder, None where there is no repository or no index."""
     try:
+        os.stat(f"{folder}/.git", follow_symlinks=False)  # most folders have none: one call, and no more
         path = f"{_git_folder(folder)}/index"
         seen = os.stat(path, follow_symlinks=False)
     except (FileNotFoundError, NotADirectoryError):
@@ -155,7 +156,7 @@ def _parsed(data: bytes, object_name: int) -> tuple[list[bytes], bytes | None]:
     """The names, and the object name of the file that a split index goes on in."""
     names: list[bytes] = []
     at = _HEADER
-    for name, end in _names(data, object_name):
+    for name, _, end in index_entries(data, object_name):
         names.append(name)
         at = end
     shared = None
@@ -169,8 +170,8 @@ def _parsed(data: bytes, object_name: int) -> tuple[list[bytes], bytes | None]:
     return names, shared
 
 
-def _names(data: bytes, object_name: int) -> Iterator[tuple[bytes, int]]:
-    """Each name, and where what comes after it begins."""
+def index_entries(data: bytes, object_name: int) -> Iterator[tuple[bytes, int, int]]:
+    """Each name in an index, where its entry begins, and where what comes after it begins. Raises ValueError."""
     mark, version, count = struct.unpack_from(">4sII", data)
     if mark != b"DIRC" or version not in _VERSIONS:
         raise ValueError("no index")
@@ -189,7 +190,7 @@ def _names(data: bytes, object_name: int) -> Iterator[tuple[bytes, int]]:
         if kept < 0 or min(len(name), _LENGTH) != flags & _LENGTH:
             raise ValueError("not of this form")
         at = end + 1 if version == _COMPRESSED else begin + ((end - begin) // 8 + 1) * 8
-        yield name, at
+        yield name, begin, at
 
 
 def _number(data: bytes, at: int) -> tuple[int, int]:

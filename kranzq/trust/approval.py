@@ -41,6 +41,31 @@ class Approvals:
         self._write(root, {"unsigned": False, "unsignedAt": rfc3339(self._clock.now())})
         return True
 
+    def settings(self, root: str) -> tuple[str, str]:
+        """The digest of the settings that were allowed here, and when; two empty texts for none."""
+        record = self._read(root)
+        digest, since = record.get("settings"), record.get("settingsAt")
+        return digest if isinstance(digest, str) else "", since if isinstance(since, str) else ""
+
+    def allow_settings(self, root: str, digest: str) -> None:
+        """Let settings with exactly this digest count, from now on. Durable when it returns."""
+        self._write(root, {"settings": digest, "settingsAt": rfc3339(self._clock.now())})
+
+    def withdraw_settings(self, root: str) -> bool:
+        """Let no settings of the checkout count; False when none were allowed. Durable when it returns."""
+        if not self.settings(root)[0]:
+            return False
+        self._write(root, {"settings": "", "settingsAt": rfc3339(self._clock.now())})
+        return True
+
+    def stamp(self, root: str) -> tuple[int, int] | None:
+        """What changes whenever the record does; None where there is none."""
+        try:
+            seen = os.stat(self._path(root), follow_symlinks=False)
+        except OSError:
+            return None
+        return seen.st_ino, seen.st_mtime_ns
+
     def _read(self, root: str) -> dict[str, object]:
         with contextlib.ExitStack() as stack:
             try:

@@ -93,6 +93,16 @@ def read_own(dir_fd: int, path: str, forbidden_mode: int, cure: str) -> Content 
     return content
 
 
+@dataclass(frozen=True, slots=True)
+class KeySeen:
+    """One key that lies there, for people: `since` is wall seconds; `fault` says why it cannot be used."""
+
+    id: str
+    since: float
+    current: bool
+    fault: str = ""
+
+
 class Keyring:
     """The keys of one user below a state directory."""
 
@@ -112,6 +122,24 @@ class Keyring:
             fd = self._open(stack, make=False)
             named = None if fd is None else self._read_pointer(fd)
             return None if fd is None or named is None else self._read(fd, named)
+
+    def seen(self) -> list[KeySeen]:
+        """All keys, the current one first, then the newest. Raises Refused for a folder or pointer that is not safe."""
+        with contextlib.ExitStack() as stack:
+            fd = self._open(stack, make=False)
+            if fd is None:
+                return []
+            named = self._read_pointer(fd)
+            found = [self._seen(fd, name.removesuffix(".key"), named) for name in os.listdir(fd) if _is_key_file(name)]
+            return sorted(found, key=lambda key: (not key.current, -key.since, key.id))
+
+    def _seen(self, fd: int, key_id: str, current: str | None) -> KeySeen:
+        since = os.stat(f"{key_id}.key", dir_fd=fd, follow_symlinks=False).st_mtime
+        try:
+            self._read(fd, key_id)
+        except Refused as fault:
+            return KeySeen(key_id, since, key_id == current, fault.sentence.rstrip("."))
+        return KeySeen(key_id, since, key_id == current)
 
     def current(self) -> Key:
         """The key to sign with, made on first use. Of two processes that make the first one, both use the winner's."""
@@ -193,6 +221,10 @@ class Keyring:
         if len(key.secret) != SECRET_BYTES or key.id != key_id:
             raise _no_key(path)
         return key
+
+
+def _is_key_file(name: str) -> bool:
+    return name.endswith(".key") and is_key_id(name.removesuffix(".key"))
 
 
 def _no_key(path: str) -> KranzqError:

@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from kranzq.backends.file.folders import Folders
 from kranzq.backends.file.layout import MUTATE_FLOCK, MUTATE_LOCK
 from kranzq.disk import atomic
+from kranzq.disk.modes import open_lock_file
 from kranzq.disk.read import Unreadable, read_regular
 from kranzq.errors import LocksUnsupported, QueueLocked
 from kranzq.liveness import judge_claim
@@ -35,7 +36,7 @@ def change(folders: Folders, *, patience: float = PATIENCE_S) -> Iterator[None]:
     """Hold `.mutate.flock`. Raises QueueLocked after `patience` seconds, LocksUnsupported, Refused."""
     path = f"{folders.checkout.queue}/{MUTATE_FLOCK}"
     try:
-        fd = os.open(MUTATE_FLOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=folders.queue)
+        fd = open_lock_file(MUTATE_FLOCK, folders.queue)
     except OSError as fault:
         raise atomic.store_fault(path, fault) from fault
     try:

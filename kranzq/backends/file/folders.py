@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-import stat
 import time
 from collections.abc import Iterator
 from typing import Literal, Self
 
 from kranzq.disk import atomic
+from kranzq.disk.owners import declared_group, refuse_foreign_checkout, share, unsafe_folder, why_unsafe
 from kranzq.disk.read import GONE, RECORD_LIMIT, Unreadable, open_folder, read_regular
 from kranzq.errors import NotFound, UnsafePath
 from kranzq.model.checkout import Checkout
@@ -67,21 +67,40 @@ class Folders:
         return cls(checkout, kranz, queue)
 
     @classmethod
-    def make(cls, checkout: Checkout) -> Self:
-        """Open the queue, making what is missing. Raises UnsafePath, Refused, StoreUnavailable."""
+    def open_to_change(cls, checkout: Checkout, *, as_root: bool = False) -> Self:
+        """Open an existing queue for work; nothing is made. Raises NoQueue, UnsafePath, Refused."""
+        refuse_foreign_checkout(checkout, as_root=as_root)
+        folders = cls.open(checkout)
+        try:
+            _refuse_unsafe(checkout, as_root=as_root)
+        except BaseException:
+            folders.close()
+            raise
+        return folders
+
+    @classmethod
+    def make(cls, checkout: Checkout, *, as_root: bool = False) -> Self:
+        """Open the queue for work, making what is missing. Raises UnsafePath, Refused, StoreUnavailable.
+
+        What is unsafe is refused before anything is made. In a checkout that a group shares, so is the queue.
+        """
         path = checkout.kranz
         try:
             if not os.path.isdir(checkout.root):
                 raise NotFound(f"The checkout {checkout.root} is gone.", "Bring it back, or go to another one.")
+            refuse_foreign_checkout(checkout, as_root=as_root)
             with contextlib.ExitStack() as stack:
                 root = open_folder(checkout.root)
                 stack.callback(os.close, root)
-                atomic.make_folder(".kranz", dir_fd=root)
+                new = atomic.make_folder(".kranz", dir_fd=root)
                 kranz = _open(path)
                 stack.callback(os.close, kranz)
+                if new and (group := declared_group(checkout)) is not None:
+                    share(kranz, path, group)
+                if (unsafe := why_unsafe(kranz, path, as_root=as_root)) is not None:
+                    raise unsafe.error()
                 path = checkout.queue
                 made = atomic.make_folder("queue", dir_fd=kranz)
-                _refuse_world_writable(kranz, checkout.kranz)
                 if made or not os.access(".gitignore", os.F_OK, dir_fd=kranz):
                     # written last: without it whoever made the folders may have died before they were synced
                     os.fsync(kranz)
@@ -90,7 +109,11 @@ class Folders:
             folders = cls.open(checkout)
         except OSError as fault:
             raise atomic.store_fault(path, fault) from fault
-        _refuse_world_writable(folders.queue, checkout.queue)
+        try:
+            _refuse_unsafe(checkout, as_root=as_root)
+        except BaseException:
+            folders.close()
+            raise
         return folders
 
     def aside(self, which: Aside, *, make: bool = False) -> int | None:
@@ -168,9 +191,9 @@ def _open(name: str, dir_fd: int | None = None, shown: str = "") -> int:
         raise UnsafePath(shown or name, f"it cannot be opened: {fault.strerror}") from fault
 
 
-def _refuse_world_writable(fd: int, path: str) -> None:
-    if os.fstat(fd).st_mode & stat.S_IWOTH:
-        raise UnsafePath(path, "everybody may write to it, so anybody could plant missions (mend it: chmod o-w)")
+def _refuse_unsafe(checkout: Checkout, *, as_root: bool) -> None:
+    if (unsafe := unsafe_folder(checkout, as_root=as_root)) is not None:
+        raise unsafe.error()
 
 
 def ignore_runtime_state(kranz_fd: int) -> list[str]:
