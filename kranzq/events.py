@@ -139,6 +139,26 @@ class Parked(Event):
     why: str
 
 
+class Due(Event):
+    """An entry that waited for its time or for other missions may run now."""
+
+    mission: str
+
+
+class Unparked(Event):
+    """A person took an entry out of what is parked."""
+
+    mission: str
+    state: str
+
+
+class Edited(Event):
+    """A person changed an entry that was not running."""
+
+    mission: str
+    changes: str
+
+
 class PassedOver(Event):
     """An entry may not run yet; said once for each reason."""
 
@@ -163,6 +183,14 @@ class WatchLost(Event):
     """Watching a directory stopped or is impossible; what is done instead."""
 
     why: str
+
+
+class Swept(Event):
+    """Old runs, old quarantined files and files that killed writers left were removed."""
+
+    runs: int
+    quarantined: int
+    leavings: int
 
 
 class Vanished(Event):

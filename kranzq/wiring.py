@@ -9,11 +9,12 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
-from kranzq.errors import InsideMission, KranzqError, NoCheckout, Refused
+from kranzq.disk.gitdir import is_bare
+from kranzq.errors import BareRepository, InsideMission, KranzqError, NoCheckout, NotFound, Refused
 from kranzq.model.checkout import Checkout
 
 if TYPE_CHECKING:
@@ -22,30 +23,38 @@ if TYPE_CHECKING:
     from kranzq.daemon.drain import Drained
     from kranzq.daemon.loop import Daemon
     from kranzq.dispatch.allow import Trust
+    from kranzq.dispatch.amend import Amender
     from kranzq.dispatch.approve import Approver
     from kranzq.dispatch.cancel import Canceller
     from kranzq.dispatch.library import MissionBackend
     from kranzq.dispatch.look import Sight
-    from kranzq.dispatch.parts import Parts
+    from kranzq.dispatch.parts import Parts, Settings
     from kranzq.dispatch.recover import Confirm, Report
+    from kranzq.dispatch.status import Thresholds
     from kranzq.dispatch.why import Reason
     from kranzq.model.ids import MissionId
+    from kranzq.runner import Runner
     from kranzq.runs.folders import Runs
     from kranzq.trust.approval import Approvals
     from kranzq.trust.key import Keyring
     from kranzq.trust.may_run import Gate
+    from kranzq.trust.settings import SettingsSeen
 
 
 def find_checkout(start: str, environ: Mapping[str, str]) -> Checkout:
     """The checkout at or above `start`: the nearest `.git`; without git a `.kranz` that holds a queue.
 
-    kranz's own home is none, nor is the user's. Raises NoCheckout.
+    kranz's own home is none, nor is the user's. Raises NoCheckout, BareRepository.
     """
     here = os.path.realpath(start)
     above = list(_upwards(here))
     for root in above:
         if os.path.lexists(f"{root}/.git"):
+            if is_bare(root):
+                raise BareRepository(root)
             return Checkout(root, has_git=True)
+        if is_bare(root):
+            raise BareRepository(root)
     home, kranz_home = _homes(environ)
     for root in above:
         kranz = f"{root}/.kranz"
@@ -82,11 +91,46 @@ def open_queue(checkout: Checkout) -> FileQueue:
     return FileQueue.open(checkout)
 
 
-def make_queue(checkout: Checkout) -> FileQueue:
-    """The queue for work: what is missing is made."""
+def make_queue(checkout: Checkout, environ: Mapping[str, str] = os.environ) -> FileQueue:
+    """The queue for work: what is missing is made. Raises Refused and UnsafePath where nothing should be begun."""
     from kranzq.backends.file.backend import FileQueue  # noqa: PLC0415
 
-    return FileQueue.make(checkout)
+    return FileQueue.make(checkout, as_root=is_meant_as_root(environ))
+
+
+def open_to_change(checkout: Checkout, environ: Mapping[str, str] = os.environ) -> FileQueue:
+    """The queue for work on what is there: nothing is made. Raises NoQueue, and what `make_queue` raises."""
+    from kranzq.backends.file.backend import FileQueue  # noqa: PLC0415
+
+    return FileQueue.open_to_change(checkout, as_root=is_meant_as_root(environ))
+
+
+def is_meant_as_root(environ: Mapping[str, str]) -> bool:
+    """Whether whoever started us means to work as root in another user's checkout."""
+    from kranzq.disk.owners import AS_ROOT  # noqa: PLC0415
+
+    return environ.get(AS_ROOT, "") not in {"", "0"}
+
+
+def environ_of(environ: Mapping[str, str], *, as_root: bool) -> Mapping[str, str]:
+    """The environment as a flag of the command line changes it."""
+    from kranzq.disk.owners import AS_ROOT  # noqa: PLC0415
+
+    return {**environ, AS_ROOT: "1"} if as_root else environ
+
+
+def unsafe_here(checkout: Checkout) -> tuple[str, str] | None:
+    """Why every verb that works would refuse this checkout, and what to do; None when it would not."""
+    from kranzq.disk.owners import refuse_foreign_checkout, unsafe_folder  # noqa: PLC0415
+
+    as_root = is_meant_as_root(os.environ)
+    try:
+        if (unsafe := unsafe_folder(checkout, as_root=as_root)) is not None:
+            raise unsafe.error()
+        refuse_foreign_checkout(checkout, as_root=as_root)
+    except Refused as fault:
+        return fault.sentence, fault.advice
+    return None
 
 
 @contextlib.contextmanager
@@ -114,7 +158,7 @@ def open_sight(checkout: Checkout, environ: Mapping[str, str]) -> Iterator[Sight
             yield None
             return
         keys = RememberedKeys(keyring(environ))
-        yield Sight(checkout, queue, Gate(keys, approvals(environ)), keys)
+        yield Sight(checkout, queue, Gate(keys, approvals(environ)), keys, notices=notices(checkout, environ))
 
 
 @contextlib.contextmanager
@@ -126,13 +170,13 @@ def open_runs(checkout: Checkout) -> Iterator[Runs | None]:
         yield Runs(checkout, queue.kranz_fd) if queue is not None else None
 
 
-def no_command(environ: Mapping[str, str]) -> Reason | None:
+def no_command(environ: Mapping[str, str], checkout: Checkout | None = None) -> Reason | None:
     """Why a mission without a command of its own has none, None when one is configured."""
     from kranzq.dispatch.choose import NO_COMMAND, NO_COMMAND_ADVICE  # noqa: PLC0415
     from kranzq.dispatch.why import Reason  # noqa: PLC0415
 
     try:
-        configured = load_config(environ).mission.command
+        configured = load_config(environ, checkout=checkout).mission.command
     except KranzqError as fault:
         return Reason("configuration", fault.sentence.rstrip("."), fault.advice or "See: kranzq check")
     return None if configured else Reason("no command", NO_COMMAND, NO_COMMAND_ADVICE)
@@ -171,11 +215,50 @@ def gate(environ: Mapping[str, str]) -> Gate:
     return Gate(keyring(environ), approvals(environ))
 
 
-def load_config(environ: Mapping[str, str], flags: Mapping[str, object] | None = None) -> Config:
-    """The settings in force."""
+def load_config(
+    environ: Mapping[str, str], flags: Mapping[str, object] | None = None, checkout: Checkout | None = None
+) -> Config:
+    """The settings in force, for a checkout with those that a person has allowed there."""
     from kranzq.config import Config  # noqa: PLC0415
 
-    return Config.load(environ, flags=flags)
+    if checkout is None or not os.path.lexists(f"{checkout.kranz}/kranzq.toml"):
+        return Config.load(environ, flags=flags)
+    from kranzq.config.checkout import load  # noqa: PLC0415
+
+    return load(environ, checkout_settings(checkout, environ), flags)
+
+
+def checkout_settings(checkout: Checkout, environ: Mapping[str, str]) -> SettingsSeen:
+    """The settings file of a checkout, and whether it counts."""
+    from kranzq.trust.settings import look_at_settings  # noqa: PLC0415
+
+    return look_at_settings(checkout.root, approvals(environ))
+
+
+def status_thresholds(checkout: Checkout, environ: Mapping[str, str]) -> Thresholds:
+    """From when on `status` names a running mission; a broken configuration is not said here."""
+    from kranzq.dispatch.status import Thresholds  # noqa: PLC0415
+
+    try:
+        found = load_config(environ, checkout=checkout).status
+    except KranzqError:
+        return Thresholds()
+    return Thresholds(found.long_run, found.long_silence)
+
+
+def notices(checkout: Checkout, environ: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """What a person should know of the checkout: settings that do not count, runtime state that git tracks."""
+    from kranzq.dispatch.planted import tracked_notice  # noqa: PLC0415
+
+    found = (checkout_settings(checkout, environ).notice, tracked_notice(checkout.root))
+    return tuple(one for one in found if one is not None)
+
+
+def _say(found: Iterable[tuple[str, str]]) -> None:
+    from kranzq.events import Warned, emit  # noqa: PLC0415
+
+    for notice in found:
+        emit(Warned(". ".join(notice)))
 
 
 def dispatcher_parts(
@@ -185,46 +268,76 @@ def dispatcher_parts(
     from kranzq.backends.file.backend import FileQueue  # noqa: PLC0415
     from kranzq.busy.foreign import Engines  # noqa: PLC0415
     from kranzq.busy.lock import BusyLock  # noqa: PLC0415
-    from kranzq.config import expand  # noqa: PLC0415
-    from kranzq.dispatch.parts import Parts, Settings  # noqa: PLC0415
-    from kranzq.runs.command import MissionRunner  # noqa: PLC0415
+    from kranzq.dispatch.parts import Parts  # noqa: PLC0415
     from kranzq.runs.keepers import WarmKeepers  # noqa: PLC0415
     from kranzq.runs.leftovers import become_subreaper  # noqa: PLC0415
 
-    mission, keepers = config.mission, WarmKeepers()
+    keepers, as_root = WarmKeepers(), is_meant_as_root(environ)
     return Parts(
         checkout=checkout,
-        open_queue=lambda: FileQueue.make(checkout),
+        open_queue=lambda: FileQueue.make(checkout, as_root=as_root),
         busy=BusyLock(checkout),
         engines=Engines(),
         keepers=keepers,
         after_start=keepers.warm if warm else lambda: None,
-        runner=MissionRunner(mission.command, expand, environ, mission.environment, mission.min_free_disk),
+        runner=_runner_of(config, environ),
         gate=gate(environ),
-        settings=Settings(
-            grace_s=mission.grace_seconds,
-            on_survivors=mission.on_survivors,
-            park_interrupted=mission.on_interrupted == "park",
-            timeout_s=mission.timeout,
-        ),
+        settings=_turn_settings(config),
         is_subreaper=reaps and become_subreaper(),
+    )
+
+
+def _runner_of(config: Config, environ: Mapping[str, str]) -> Runner:
+    from kranzq.config import expand  # noqa: PLC0415
+    from kranzq.runs.command import MissionRunner  # noqa: PLC0415
+
+    mission = config.mission
+    return MissionRunner(mission.command, expand, environ, mission.environment, mission.min_free_disk)
+
+
+def _turn_settings(config: Config) -> Settings:
+    from kranzq.dispatch.parts import Settings  # noqa: PLC0415
+    from kranzq.runs.retention import Keep  # noqa: PLC0415
+
+    mission = config.mission
+    return Settings(
+        grace_s=mission.grace_seconds,
+        on_survivors=mission.on_survivors,
+        park_interrupted=mission.on_interrupted == "park",
+        timeout_s=mission.timeout,
+        interruptions=mission.interruption_limit,
+        deferral_s=mission.deferral_limit,
+        output_cap=mission.output_cap,
+        keep=Keep(*dataclasses.astuple(config.retention)),
     )
 
 
 def daemon(checkout: Checkout, environ: Mapping[str, str], flags: Mapping[str, object]) -> Daemon:
     """A daemon for this checkout, ready to run."""
+    from kranzq.config.checkout import Renewal  # noqa: PLC0415
     from kranzq.daemon.loop import Daemon, Timing  # noqa: PLC0415
     from kranzq.daemon.notify import ServiceManager  # noqa: PLC0415
     from kranzq.daemon.stopping import Stopping, on_stop_here  # noqa: PLC0415
     from kranzq.daemon.wake import Wake  # noqa: PLC0415
+    from kranzq.dispatch.planted import tracked_notice  # noqa: PLC0415
     from kranzq.events import Warned, emit  # noqa: PLC0415
 
-    config = load_config(environ, flags)
+    renewal = Renewal(checkout.root, approvals(environ), environ, flags)
+    config = renewal.begin()
+    _say(one for one in [tracked_notice(checkout.root)] if one is not None)
     parts = dispatcher_parts(checkout, config, environ, warm=True)
     wake = Wake()
     stopping = Stopping(wake, on_stop_here(config.daemon.on_stop, environ), lambda text: emit(Warned(text)))
     timing = Timing(config.daemon.scan_seconds, config.daemon.poll_seconds)
-    return Daemon(parts, wake, stopping, ServiceManager(environ), timing, lambda: _known(checkout))
+
+    def renew(parts: Parts) -> Parts:
+        if (config := renewal.changed()) is None:
+            return parts
+        timing.scan_s, timing.poll_s = config.daemon.scan_seconds, config.daemon.poll_seconds
+        stopping.settle_on(on_stop_here(config.daemon.on_stop, environ))
+        return dataclasses.replace(parts, runner=_runner_of(config, environ), settings=_turn_settings(config))
+
+    return Daemon(parts, wake, stopping, ServiceManager(environ), timing, lambda: _known(checkout), renew)
 
 
 def drain(checkout: Checkout, environ: Mapping[str, str], *, once: bool) -> Drained:
@@ -234,7 +347,8 @@ def drain(checkout: Checkout, environ: Mapping[str, str], *, once: bool) -> Drai
     from kranzq.daemon.wake import Wake  # noqa: PLC0415
     from kranzq.events import Warned, emit  # noqa: PLC0415
 
-    config = load_config(environ)
+    _say(notices(checkout, environ))
+    config = load_config(environ, checkout=checkout)
     wake = Wake()
     stopping = Stopping(wake, on_stop_here(config.daemon.on_stop, environ), lambda text: emit(Warned(text)))
     done = drain_parts(dispatcher_parts(checkout, config, environ), wake, stopping, once=once)
@@ -245,6 +359,8 @@ def stop_daemon(checkout: Checkout, *, now: bool, wait: bool) -> str | None:
     """Leave the wish to stop; a sentence for people, None when no daemon is there."""
     from kranzq.daemon.request import request_stop  # noqa: PLC0415
 
+    with contextlib.suppress(NotFound):
+        open_to_change(checkout).close()  # refuses where nothing should be written
     return request_stop(checkout, now=now, wait=wait)
 
 
@@ -259,7 +375,7 @@ def recover(
     """Put every claim of a gone holder where it belongs."""
     from kranzq.dispatch.after_crash import recover_now  # noqa: PLC0415
 
-    parts = dispatcher_parts(checkout, load_config(environ), environ)
+    parts = dispatcher_parts(checkout, load_config(environ, checkout=checkout), environ)
     return recover_now(parts, dry_run=dry_run, kill=kill, confirm=confirm)
 
 
@@ -273,10 +389,10 @@ def _known(checkout: Checkout) -> set[str]:
         return set()
 
 
-def has_command(environ: Mapping[str, str]) -> bool:
+def has_command(environ: Mapping[str, str], checkout: Checkout | None = None) -> bool:
     """Whether a command is configured for missions that have none; a broken configuration is not said here."""
     try:
-        return bool(load_config(environ).mission.command)
+        return bool(load_config(environ, checkout=checkout).mission.command)
     except KranzqError:
         return True
 
@@ -289,9 +405,9 @@ def mission_backend(checkout: Checkout, environ: Mapping[str, str], *, end_lefto
     from kranzq.dispatch.library_claim import LibraryQueue  # noqa: PLC0415
 
     def opener(make: bool) -> AbstractContextManager[LibraryQueue]:  # noqa: FBT001
-        return FileQueue.make(checkout) if make else FileQueue.open(checkout)
+        return FileQueue.make(checkout, as_root=is_meant_as_root(environ)) if make else FileQueue.open(checkout)
 
-    parts = dispatcher_parts(checkout, load_config(environ), environ, reaps=False)
+    parts = dispatcher_parts(checkout, load_config(environ, checkout=checkout), environ, reaps=False)
     return MissionBackend(
         dataclasses.replace(parts, runner=TheirOwn()),
         opener,
@@ -314,11 +430,26 @@ def canceller(checkout: Checkout, queue: FileQueue, environ: Mapping[str, str]) 
     return Canceller(checkout, queue, user_name(), _parts_when_needed(checkout, environ))
 
 
-def trust(checkout: Checkout, queue: FileQueue, environ: Mapping[str, str]) -> Trust:
-    """What this user allows for a checkout."""
+def amender(checkout: Checkout, queue: FileQueue, environ: Mapping[str, str]) -> Amender:
+    """Who changes missions of this checkout that have not begun: this user, with the user's key."""
+    from kranzq.dispatch.amend import Amender  # noqa: PLC0415
+
+    return Amender(checkout, queue, keyring(environ), user_name(), _parts_when_needed(checkout, environ))
+
+
+@contextlib.contextmanager
+def open_trust(checkout: Checkout, environ: Mapping[str, str], *, to_change: bool) -> Iterator[Trust]:
+    """What this user allows for a checkout. To look, an unsafe queue will do, or none."""
+    from kranzq.backends.file.folders import NoQueue  # noqa: PLC0415
     from kranzq.dispatch.allow import Trust  # noqa: PLC0415
 
-    return Trust(checkout.root, queue, keyring(environ), approvals(environ))
+    try:
+        queue = open_to_change(checkout, environ) if to_change else open_queue(checkout)
+    except NoQueue:
+        yield Trust(checkout.root, None, keyring(environ), approvals(environ))
+        return
+    with queue:
+        yield Trust(checkout.root, queue, keyring(environ), approvals(environ))
 
 
 @contextlib.contextmanager
@@ -345,7 +476,7 @@ def user_name() -> str:
 
 def _parts_when_needed(checkout: Checkout, environ: Mapping[str, str]) -> Callable[[], Parts]:
     """What settling needs is rarely needed by a verb, and costs it a third of its time."""
-    return lambda: dispatcher_parts(checkout, load_config(environ), environ, reaps=False)
+    return lambda: dispatcher_parts(checkout, load_config(environ, checkout=checkout), environ, reaps=False)
 
 
 def _homes(environ: Mapping[str, str]) -> tuple[str, str]:

@@ -6,20 +6,24 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from kranzq import wiring
-from kranzq.cli.say import complain, say, say_json
+from kranzq.cli.say import clean, complain, local_time, say, say_json
 from kranzq.errors import EXIT_BUSY, EXIT_FAILED, UsageFault
 from kranzq.model.checkout import Checkout
+from kranzq.model.clock import seconds_of
+from kranzq.model.entry import Entry
 from kranzq.model.ids import MissionId
 from kranzq.model.state import State
 
 if TYPE_CHECKING:
-    from kranzq.dispatch.approve import Approved, Request
+    from kranzq.dispatch.approve import Approved
+    from kranzq.dispatch.request import Request
 
 
 class WithCommand(click.Command):
@@ -42,13 +46,15 @@ class WithCommand(click.Command):
 
 @click.command()
 @click.option("--as-root", is_flag=True, help="Root means it, in another user's checkout (in a container).")
+@click.option("--yes", is_flag=True, help="Do not ask before a directory's mode is changed.")
 @click.pass_obj
-def init(directory: str, *, as_root: bool) -> None:
+def init(directory: str, *, as_root: bool, yes: bool) -> None:
     """Make the queue of this checkout, or of this directory where there is no git. Safe to repeat."""
     from kranzq.dispatch.begin import begin
 
     checkout = wiring.checkout_to_make(directory, os.environ)
-    begun = begin(checkout, wiring.make_queue, as_root=as_root)
+    environ = wiring.environ_of(os.environ, as_root=as_root)
+    begun = begin(checkout, lambda one: wiring.make_queue(one, environ), lambda text: yes or _is_granted(text))
     for path in begun.made:
         say(f"Made {path}")
     if begun.ignored:
@@ -64,9 +70,20 @@ def init(directory: str, *, as_root: bool) -> None:
         )
 
 
+def _is_granted(question: str) -> bool:
+    """Ask where somebody is there; else say what would be asked."""
+    if sys.stdin.isatty():
+        return click.confirm(clean(question), default=True)
+    complain(f"{question}\n  If so, type: kranzq init --yes")
+    return False
+
+
 @click.command(cls=WithCommand)
 @click.argument("mission", required=False)
 @click.option("--priority", type=click.IntRange(0, 255), default=2, show_default=True, help="Lower is earlier.")
+@click.option("--not-before", metavar="WHEN", help="Not before +90m, +2h30m, or a time with its zone (RFC 3339).")
+@click.option("--after", metavar="M", multiple=True, help="Only when this mission has succeeded; may be repeated.")
+@click.option("--future", is_flag=True, help="A mission named with --after may be one that comes later.")
 @click.option("--timeout", metavar="DUR", help="End the mission after this time: 90s, 5m, 2h.")
 @click.option("--retries", type=click.IntRange(0, 1000), default=0, help="How often a failed run is tried again.")
 @click.option("--env", metavar="K=V", multiple=True, help="A variable for the mission; may be repeated.")
@@ -98,7 +115,7 @@ def enqueue(
     with wiring.make_queue(checkout) as queue:
         approved = approve(wiring.approver(checkout, queue, os.environ), request)
         paused = queue.paused()
-    _warn(approved, paused)
+    _warn(checkout, approved, paused)
     if wait or follow:
         ctx.exit(_wait(checkout, approved, _sentence(approved, request), follow=follow, as_json=as_json))
     if as_json:
@@ -130,7 +147,7 @@ def _wait(checkout: Checkout, approved: Approved, sentence: str, *, follow: bool
 
 
 def _request(ctx: click.Context, mission: str | None, given: dict[str, Any]) -> Request:
-    from kranzq.dispatch.approve import Request
+    from kranzq.dispatch.request import Request
 
     return Request(
         mission=MissionId(mission) if mission is not None else None,
@@ -145,7 +162,18 @@ def _request(ctx: click.Context, mission: str | None, given: dict[str, Any]) -> 
         once=given["once"],
         source=_pair(given["source"], ":", "--source", "PRODUCER:REFERENCE") if given["source"] is not None else None,
         files=_files(ctx.obj, given["files"]),
+        not_before=_due(given["not_before"]),
+        after=tuple(MissionId(text) for text in given["after"]),
+        future=given["future"],
     )
+
+
+def _due(text: str | None) -> float | None:
+    if text is None:
+        return None
+    from kranzq.cli.amending import parse_due
+
+    return parse_due("--not-before", text)
 
 
 def _timeout(text: str | None) -> float | None:
@@ -185,18 +213,32 @@ def _sentence(approved: Approved, request: Request) -> str:
     if approved.last is not None and approved.last.outcome is not None:
         return f"{entry.mission} has ended already ({approved.last.outcome.value}); nothing was changed."
     where = f"priority {entry.priority}, number {entry.number}"
+    if approved.created and approved.state is State.WAITING:
+        return f"{entry.mission} waits {_until(entry)} ({where})."
     if approved.created:
         return f"{entry.mission} is queued ({where})."
     kept = "" if entry.priority == request.priority else f" Its priority stays {entry.priority}."
+    own, asked = entry.own, (request.not_before, request.after)
+    if any(asked) and (own is None or asked != (seconds_of(own.not_before), own.after)):
+        kept += f" What it waits for stays as well; change it with: kranzq edit {entry.mission}"
     return f"{entry.mission} is {approved.state.value} already ({where}); nothing was changed.{kept}"
 
 
-def _warn(approved: Approved, paused: str | None) -> None:
+def _until(entry: Entry) -> str:
+    own, parts = entry.own, []
+    if own is not None and own.after:
+        parts.append(f"until {', '.join(own.after)} has succeeded")
+    if own is not None and own.not_before is not None:
+        parts.append(f"until {local_time(seconds_of(own.not_before))}")
+    return ", then ".join(parts)
+
+
+def _warn(checkout: Checkout, approved: Approved, paused: str | None) -> None:
     """What keeps the mission from running, as far as it can be seen at once."""
     own = approved.entry.own
     if paused is not None and approved.state is not State.GONE:
         complain(f"No mission begins here now: paused ({paused}).\n  Go on with: kranzq resume")
-    if approved.created and not (own is not None and own.command) and not wiring.has_command(os.environ):
+    if approved.created and not (own is not None and own.command) and not wiring.has_command(os.environ, checkout):
         complain(
             f"{approved.entry.mission} has no command, and none is configured: it waits until there is one.\n"
             "  Set [mission] command in the user's config.toml, or cancel it and give one behind --."

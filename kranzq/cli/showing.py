@@ -35,7 +35,7 @@ def listing_text(found: Listing, quarantined: Sequence[tuple[str, str]], *, park
     for text in advice:
         say(f"  {text}")
     if parked and rows:
-        say("  When one may run again: kranzq cancel MISSION, then kranzq enqueue MISSION")
+        say("  When one may run again: kranzq unpark MISSION")
     for name, why in found.bad:
         say(f"! {name} is no entry: {why}")
     for name, why in quarantined:
@@ -53,6 +53,8 @@ def status_text(found: Status) -> None:
         say(f"  next     {', '.join(found.first)}")
     if found.next_due is not None:
         say(f"  due      the next one at {local_time(found.next_due)}")
+    for text in found.waits:
+        say(f"  waits    {text}")
     if found.paused is not None:
         say_styled("  " + shade(f"paused   {found.paused}. Go on with: kranzq resume", fg="yellow"))
     for notice in found.warnings:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Mapping
 
 import click
 
 from kranzq import wiring
-from kranzq.cli.say import local_time, say, say_json
-from kranzq.dispatch.cancel import Answer
-from kranzq.errors import NotFound
+from kranzq.cli.say import complain, local_time, say, say_json
+from kranzq.dispatch.cancel import Answer, Canceller, NotCancelled, is_pattern
+from kranzq.errors import EXIT_FAILED, NotFound, UsageFault
 from kranzq.model.clock import rfc3339
 from kranzq.model.ids import MissionId
+from kranzq.model.state import State
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="For programs; keys are stable.")
 
@@ -20,17 +23,23 @@ _JSON = click.option("--json", "as_json", is_flag=True, help="For programs; keys
 @click.argument("mission")
 @click.option("--why", metavar="TEXT", default="", help="The reason, kept with the run.")
 @click.option("--wait", is_flag=True, help="Return only when nothing of the mission runs any more.")
+@click.option("--yes", is_flag=True, help="Cancel all that match a pattern without asking.")
 @_JSON
-@click.pass_obj
-def cancel(directory: str, mission: str, *, why: str, wait: bool, as_json: bool) -> None:
-    """Take an approval back: remove what waits, end what runs. Works with no daemon alive."""
+@click.pass_context
+def cancel(ctx: click.Context, mission: str, *, why: str, wait: bool, yes: bool, as_json: bool) -> None:
+    """Take an approval back: remove what waits, end what runs. Works with no daemon alive.
+
+    A MISSION with * ? or [ is a pattern, as in a shell; quote it. Then what matches is shown and asked for first.
+    """
     from kranzq.dispatch.cancel import cancel as take_back
 
-    checkout = wiring.find_checkout(directory, os.environ)
+    checkout = wiring.find_checkout(ctx.obj, os.environ)
     if wait:
         wiring.refuse_inside_mission(checkout, "cancel --wait", os.environ)
-    with wiring.open_queue(checkout) as queue:
+    with wiring.open_to_change(checkout) as queue:
         one = wiring.canceller(checkout, queue, os.environ)
+        if is_pattern(mission):
+            ctx.exit(_many(one, mission, why, wait=wait, yes=yes, as_json=as_json))
         answer = take_back(one, MissionId(mission), why, wait=wait)
     if as_json:
         say_json(answer.to_json())
@@ -50,7 +59,7 @@ def source(directory: str, mission: str, *, give_back: bool, cancelled: bool, as
         raise click.UsageError("--return and --cancel exclude each other.")
     checkout = wiring.find_checkout(directory, os.environ)
     known = MissionId(mission)
-    with wiring.open_queue(checkout) as queue:
+    with wiring.open_to_change(checkout) as queue:
         if give_back:
             queue.return_source(known)
         if cancelled:
@@ -67,6 +76,39 @@ def source(directory: str, mission: str, *, give_back: bool, cancelled: bool, as
         say_json(shown | {"state": wanted, "createdAt": created})
     else:
         say(f"{known} is {one.producer}'s {one.reference}: {wanted} (made {local_time(one.created_at or None)}).")
+
+
+def _many(one: Canceller, pattern: str, why: str, *, wait: bool, yes: bool, as_json: bool) -> int:
+    """Cancel all that match; the exit code. One that cannot be cancelled does not stop the others."""
+    from kranzq.dispatch.cancel import cancel_each, matching
+
+    found = matching(one, pattern)
+    if not found:
+        raise NotFound(f"Nothing in the queue matches {pattern!r}.", "See what there is: kranzq list --all")
+    if not yes and not _agreed(pattern, found, as_json=as_json):
+        complain("Nothing was changed.")
+        return EXIT_FAILED
+    done = list(cancel_each(one, list(found), why, wait=wait))
+    failed = [each for each in done if isinstance(each, NotCancelled)]
+    if as_json:
+        answers = [each.to_json() for each in done if isinstance(each, Answer)]
+        say_json({"cancelled": answers, "failed": [each.to_json() for each in failed]})
+    for each in () if as_json else done:
+        if isinstance(each, Answer):
+            say(_sentence(each))
+        else:
+            complain(f"{each.mission}: {each.why}")
+    return EXIT_FAILED if failed else 0
+
+
+def _agreed(pattern: str, found: Mapping[MissionId, State], *, as_json: bool) -> bool:
+    """Show what matches, and ask. Raises UsageFault where nobody can be asked."""
+    lines = [f"  {mission} ({state.value})" for mission, state in found.items()]
+    if as_json or not sys.stdin.isatty():
+        shown = "\n".join(lines)
+        raise UsageFault(f"{pattern!r} matches {len(found)}:\n{shown}", "To cancel all of them, say so with: --yes")
+    say("\n".join(lines))
+    return click.confirm(f"Cancel {'it' if len(found) == 1 else f'all {len(found)}'}?", err=True)
 
 
 def _sentence(answer: Answer) -> str:

@@ -30,7 +30,9 @@ __all__ = [
     "Config",
     "DaemonSettings",
     "MissionSettings",
+    "RetentionSettings",
     "Setting",
+    "StatusSettings",
     "config_path",
     "expand",
     "parse_duration",
@@ -48,10 +50,15 @@ class MissionSettings:
     grace_seconds: float
     on_survivors: Literal["end", "report"]
     on_interrupted: Literal["again", "park"]
+    interruption_limit: int
+    deferral_limit: float | None
+    """Seconds; None: a mission may defer itself for ever."""
     timeout: float | None
     environment: tuple[str, ...] | None
     """Names of the variables that a mission gets; None: all of the dispatcher's but secrets and git's locations."""
     min_free_disk: int
+    output_cap: int | None
+    """Bytes; None: all of it is kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +73,31 @@ class DaemonSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class StatusSettings:
+    """When `status` names a running mission, in seconds."""
+
+    long_run: float
+    long_silence: float
+
+
+@dataclass(frozen=True, slots=True)
+class RetentionSettings:
+    """What is kept of what is over; ages in seconds."""
+
+    runs_per_mission: int
+    runs_age: float
+    quarantine_count: int
+    quarantine_age: float
+
+
+@dataclass(frozen=True, slots=True)
 class Config:
     """All settings."""
 
     mission: MissionSettings
     daemon: DaemonSettings
+    status: StatusSettings
+    retention: RetentionSettings
 
     @classmethod
     def load(
@@ -90,7 +117,12 @@ class Config:
         values |= _from_tables(".kranz/kranzq.toml", checkout_settings or {})
         values |= _from_variables(environ)
         values |= _from_flags(flags or {})
-        return cls(MissionSettings(**_table(values, "mission")), DaemonSettings(**_table(values, "daemon")))
+        return cls(
+            MissionSettings(**_table(values, "mission")),
+            DaemonSettings(**_table(values, "daemon")),
+            StatusSettings(**_table(values, "status")),
+            RetentionSettings(**_table(values, "retention")),
+        )
 
 
 def _table(values: Mapping[str, object], table: str) -> dict[str, Any]:

@@ -10,7 +10,9 @@ from dataclasses import dataclass
 
 from kranzq.config.values import (
     one_of,
+    parse_cap,
     parse_command,
+    parse_count,
     parse_duration,
     parse_environment,
     parse_positive,
@@ -21,7 +23,9 @@ from kranzq.config.values import (
 )
 from kranzq.errors import BadSetting
 
-OTHER_VARIABLES: Mapping[str, str] = {}
+OTHER_VARIABLES: Mapping[str, str] = {
+    "KRANZQ_AS_ROOT": "1: root means to work in another user's checkout, as in a container",
+}
 """`KRANZQ_*` variables that are no settings, each with its meaning; whoever reads one puts it here."""
 
 
@@ -83,6 +87,20 @@ SETTINGS: tuple[Setting, ...] = (
         one_of("again", "park"),
     ),
     Setting(
+        "mission.interruption_limit",
+        "whole number",
+        3,
+        "How often a mission may be interrupted within one start of the machine; then it is parked.",
+        parse_count,
+    ),
+    Setting(
+        "mission.deferral_limit",
+        'duration or "none"',
+        "24h",
+        "How long after its first deferral a mission may still defer itself; then it is parked.",
+        parse_timeout,
+    ),
+    Setting(
         "mission.timeout",
         'duration or "none"',
         "none",
@@ -101,6 +119,13 @@ SETTINGS: tuple[Setting, ...] = (
     # fit, and a mission that costs hours would fail at its end; far more would refuse small containers for nothing.
     Setting(
         "mission.min_free_disk", "size", "256MiB", "No mission is started with less free space than this.", parse_size
+    ),
+    Setting(
+        "mission.output_cap",
+        'size or "none"',
+        "64MiB",
+        "How much of a mission's output is kept: half from its beginning, half from its end.",
+        parse_cap,
     ),
     Setting(
         "daemon.on_stop",
@@ -126,6 +151,16 @@ SETTINGS: tuple[Setting, ...] = (
         "How often claims are examined while nothing else happens.",
         parse_positive,
     ),
+    Setting(
+        "status.long_run", "duration", "2h", "A mission that runs for longer is named by `status`.", parse_positive
+    ),
+    Setting("status.long_silence", "duration", "30m", "So is one that has said nothing for this long.", parse_positive),
+    # What a person looks for after a bad night are the last few runs of each mission; a quarter of a year covers the
+    # slowest "when did this begin?". The counts bound what a mission that fails every minute can fill.
+    Setting("retention.runs_per_mission", "whole number", 20, "So many runs of a mission are kept.", parse_count),
+    Setting("retention.runs_age", "duration", "90d", "Runs that ended longer ago are removed.", parse_positive),
+    Setting("retention.quarantine_count", "whole number", 1000, "So many quarantined files are kept.", parse_count),
+    Setting("retention.quarantine_age", "duration", "90d", "Files quarantined longer ago are removed.", parse_positive),
 )
 TABLES = frozenset(setting.name.partition(".")[0] for setting in SETTINGS)
 _BY_NAME = {setting.name: setting for setting in SETTINGS}

@@ -11,6 +11,8 @@ import re
 from collections.abc import Callable, Sequence
 
 PLACEHOLDERS = ("mission_id", "mission_dir", "repo")
+_LEAST_CAP = 64 * 1024
+_MOST_DIGITS = 9
 _MOST_SECONDS = 3650 * 86400.0
 _DURATION = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,9})?)\s*(s|m|h|d)?")
 _SIZE = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?)\s*(?:([kmgt])(i)?)?b?", re.IGNORECASE)
@@ -52,6 +54,24 @@ def parse_size(value: object) -> int:
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
         return value
     raise ValueError(f"must be a number of bytes or a text such as 512MiB or 1GB, not {_shown(value)}")
+
+
+def parse_cap(value: object) -> int | None:
+    """A size that holds a few lines at least, or None for `none`."""
+    if value == "none":
+        return None
+    if (size := parse_size(value)) < _LEAST_CAP:
+        raise ValueError("must be at least 64KiB")
+    return size
+
+
+def parse_count(value: object) -> int:
+    """A whole number from 1 on; text only as a variable has it."""
+    if isinstance(value, str) and value.strip().isascii() and value.strip().isdigit():
+        value = int(value.strip()[:_MOST_DIGITS])
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise ValueError(f"must be a whole number from 1 on, not {_shown(value)}")
+    return value
 
 
 def parse_positive(value: object) -> float:

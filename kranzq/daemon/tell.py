@@ -73,6 +73,7 @@ _SENTENCES: dict[type[e.Event], Callable[[Any], str]] = {
     e.Cancelled: lambda one: f"{one.mission} cancelled: {one.how}",
     e.WaitsBusy: lambda one: f"busy: {one.holder}",
     e.WatchLost: lambda one: f"warning: {one.why}",
+    e.Swept: lambda one: f"swept: {one.runs} old runs, {one.quarantined} quarantined files, {one.leavings} leavings",
     e.Vanished: _vanished,
     e.Warned: lambda one: f"warning: {one.text}",
 }

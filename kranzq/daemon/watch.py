@@ -30,9 +30,11 @@ logging.getLogger("watchdog").setLevel(logging.CRITICAL)  # what it would print,
 HEARD = frozenset({".stop", ".paused"})
 """Names with a leading dot that are for us; all others are dropped before anything else."""
 
+WAITING = "waiting"
+
 
 class Watcher:
-    """Wakes the loop when a name in one directory changes."""
+    """Wakes the loop when a name in the queue changes, or in what waits there."""
 
     def __init__(self, path: str, wake: Wake) -> None:
         self._path = path
@@ -53,12 +55,17 @@ class Watcher:
         InotifyMoveEventGrouper.delay = 0.0
         try:
             seen = os.stat(self._path)
+            waiting = f"{self._path}/{WAITING}"
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(waiting, 0o755)
             observer = Observer()
-            observer.schedule(
-                _Handler(self._wake),
-                self._path,
-                event_filter=[FileCreatedEvent, FileMovedEvent, FileClosedEvent, DirDeletedEvent, DirMovedEvent],
-            )
+            # what is enqueued for later may be due before the next look
+            for path in (self._path, waiting):
+                observer.schedule(
+                    _Handler(self._wake),
+                    path,
+                    event_filter=[FileCreatedEvent, FileMovedEvent, FileClosedEvent, DirDeletedEvent, DirMovedEvent],
+                )
             observer.start()
         except OSError as fault:
             self.why_polling = f"{self._path} cannot be watched: {fault.strerror or fault}"

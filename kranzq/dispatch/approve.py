@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
 from kranzq.backend import Accepted
 from kranzq.disk.read import ENTRY_LIMIT
-from kranzq.dispatch.inputs import Inputs, check_name
+from kranzq.dispatch.inputs import Inputs
+from kranzq.dispatch.request import Request, check
 from kranzq.dispatch.unattended import ClaimQueue, settle_unattended
 from kranzq.errors import Conflict, StoreUnavailable, UsageFault
 from kranzq.model.checkout import Checkout
+from kranzq.model.claim import Place
 from kranzq.model.clock import Clock, SystemClock, rfc3339
-from kranzq.model.entry import DEFAULT_PRIORITY, MAX_PRIORITY, Entry, Own, render
+from kranzq.model.entry import Entry, Own, render
 from kranzq.model.ids import MissionId
 from kranzq.model.outcome import Retire
 from kranzq.model.state import State
@@ -32,27 +33,7 @@ if TYPE_CHECKING:
     from kranzq.runs.folders import Runs
     from kranzq.runs.record import RunRecord
 
-MAX_RETRIES = 1000
-_TICKET = re.compile(r"(?!\.)(?!.*\.\.)[A-Za-z0-9._-]{1,128}", re.ASCII)
 _TRIES = 20
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """What is approved. Without `mission` an id is made; `source`: producer and reference; `files`: name to bytes."""
-
-    mission: MissionId | None = None
-    priority: int = DEFAULT_PRIORITY
-    command: tuple[str, ...] = ()
-    ticket: str | None = None
-    timeout_s: float | None = None
-    retries: int = 0
-    env: Mapping[str, str] = field(default_factory=dict)
-    cwd: str = ""
-    again: bool = False
-    once: bool = False
-    source: tuple[str, str] | None = None
-    files: Mapping[str, bytes] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +78,10 @@ class ApprovalQueue(ClaimQueue, Protocol):
         """Make an entry or say what is there; `floor` is called just before one is made, with the lock held."""
         ...
 
+    def read(self, place: Place) -> Entry | None:
+        """The entry at a place, or None when it is gone or bad."""
+        ...
+
     def bind(self, mission: MissionId, producer: str, reference: str) -> None:
         """Bind a mission to a producer's item, durably."""
         ...
@@ -124,7 +109,7 @@ class Approver:
 
 def approve(approver: Approver, request: Request) -> Approved:
     """Queue the mission, durably, or say what is there already. Raises Conflict, UsageFault and what disks do."""
-    _check(request)
+    check(request)
     key = approver.keys.current()
     if request.mission is None:
         return _approve_unnamed(approver, request, key)
@@ -187,6 +172,8 @@ class _Approval:
         last = runs.last(mission) if runs is not None and self._request.once else None
         if last is not None and last.state == "ended" and isinstance(last.fate, Retire):
             raise _HasEnded(last)
+        if self._request.after:
+            self._check_predecessors(runs)
         if self._queue.places(mission):  # only --again gets here beside another entry of the mission
             self._refuse_other_files("running")
         self._undo.callback(self._inputs.remove_empty)
@@ -197,6 +184,15 @@ class _Approval:
             self._bind(*self._request.source)
         self._after_run = max(runs.numbers(mission), default=0) if runs is not None else 0
         return runs.last_number(mission) if runs is not None else None
+
+    def _check_predecessors(self, runs: Runs | None) -> None:
+        from kranzq.dispatch.predecessors import refuse_endless, refuse_unknown  # noqa: PLC0415
+        from kranzq.runs.folders import Runs  # noqa: PLC0415
+
+        after, queue = self._request.after, self._queue
+        refuse_endless(self._mission, after, queue.places, queue.read)
+        if not self._request.future:
+            refuse_unknown(runs or Runs(self._approver.checkout, queue.kranz_fd), after, queue.places)
 
     def _bind(self, producer: str, reference: str) -> None:
         earlier = self._queue.binding(self._mission)
@@ -219,6 +215,8 @@ class _Approval:
         own = Own(
             id=os.urandom(16).hex(),
             command=request.command,
+            not_before=rfc3339(request.not_before) if request.not_before is not None else None,
+            after=tuple(dict.fromkeys(request.after)),
             again=request.again,
             timeout_seconds=request.timeout_s,
             retries=request.retries,
@@ -243,48 +241,3 @@ def _runs(approver: Approver, mission: MissionId) -> Runs | None:
     from kranzq.runs.folders import Runs  # noqa: PLC0415
 
     return Runs(approver.checkout, approver.queue.kranz_fd)
-
-
-def _check(request: Request) -> None:
-    """Refuse what could not be kept, or not be read back as it was given."""
-    if not 0 <= request.priority <= MAX_PRIORITY:
-        raise UsageFault(f"Priority {request.priority} is not in the range 0 to {MAX_PRIORITY} (0 is the most urgent).")
-    if not 0 <= request.retries <= MAX_RETRIES:
-        raise UsageFault(f"{request.retries} retries are not in the range 0 to {MAX_RETRIES}.")
-    if request.command and not request.command[0]:
-        raise UsageFault("The command begins with an empty text.", "Put a program behind the --.")
-    _check_names(request)
-    texts = {"command": request.command, "environment": [*request.env, *request.env.values()]}
-    texts |= {"directory": (request.cwd,), "source": request.source or (), "file name": tuple(request.files)}
-    for what, parts in texts.items():
-        for text in parts:
-            _check_text(what, text)
-
-
-def _check_names(request: Request) -> None:
-    if request.ticket is not None and not _TICKET.fullmatch(request.ticket):
-        raise UsageFault(
-            f"{request.ticket[:140]!r} is no ticket slug.",
-            "Use 1 to 128 of A-Z a-z 0-9 . _ - without '..', and do not begin with a dot.",
-        )
-    for name in request.env:
-        if not name or "=" in name:
-            raise UsageFault(f"{name!r} is no name of a variable.", "Write --env NAME=VALUE.")
-    for name in request.files:
-        check_name(name)
-    if os.path.isabs(request.cwd) or ".." in request.cwd.split("/"):
-        raise UsageFault(
-            f"--cwd {request.cwd} is not inside the checkout.", "Name a directory relative to the checkout's root."
-        )
-
-
-def _check_text(what: str, text: str) -> None:
-    try:
-        text.encode()
-    except UnicodeEncodeError as fault:
-        raise UsageFault(
-            f"The {what} has bytes that are not UTF-8: {text[:140]!r}.",
-            "Entries are JSON and can hold text only; hand other bytes over in a file (--file).",
-        ) from fault
-    if "\0" in text:
-        raise UsageFault(f"The {what} has a NUL in it: {text[:140]!r}.")

@@ -7,8 +7,9 @@ keeper reads wishes by itself, and what a killed keeper left is recovered here.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import Protocol
 
 from kranzq.disk import atomic
@@ -16,12 +17,13 @@ from kranzq.dispatch.evidence import Backstop
 from kranzq.dispatch.parts import OpenQueue, Parts
 from kranzq.dispatch.recover import Recovery
 from kranzq.dispatch.unattended import is_gone, settle_unattended
-from kranzq.errors import Conflict, NoSuchMission, QueueLocked
+from kranzq.errors import Conflict, KranzqError, NoSuchMission, QueueLocked
 from kranzq.events import Cancelled, emit
 from kranzq.model.checkout import Checkout
 from kranzq.model.claim import Claimed, Place
 from kranzq.model.ids import MissionId
 from kranzq.model.outcome import Outcome
+from kranzq.model.state import State
 from kranzq.runs.folders import CANCEL, Runs
 
 _TRIES = 5
@@ -84,6 +86,49 @@ def cancel(one: Canceller, mission: MissionId, why: str, *, wait: bool) -> Answe
     if wait and wished:
         _until_gone(one, mission)
     return _answer(one, mission, removed=removed, wished=wished)
+
+
+def is_pattern(text: str) -> bool:
+    """Whether a text means more than one mission: no id has a wildcard in it."""
+    return any(mark in text for mark in "*?[")
+
+
+def matching(one: Canceller, pattern: str) -> dict[MissionId, State]:
+    """The missions in the queue that match a shell pattern, with the state of each; what runs comes last."""
+    found: dict[MissionId, State] = {}
+    for place in sorted(one.queue.places(), key=lambda place: place.state is State.CLAIMED):
+        if fnmatchcase(place.mission, pattern):
+            found[place.mission] = place.state
+    return dict(sorted(found.items(), key=lambda pair: (pair[1] is State.CLAIMED, pair[0])))
+
+
+@dataclass(frozen=True, slots=True)
+class NotCancelled:
+    """One of many that could not be cancelled, and why."""
+
+    mission: MissionId
+    why: str
+
+    def to_json(self) -> dict[str, object]:
+        """The answer with the documented keys."""
+        return {"mission": self.mission, "why": self.why}
+
+
+def cancel_each(
+    one: Canceller, missions: Sequence[MissionId], why: str, *, wait: bool
+) -> Iterator[Answer | NotCancelled]:
+    """Cancel each by itself; one that cannot be does not stop the others. All are asked before one is waited for."""
+    answers = [_tried(one, mission, why, wait=False) for mission in missions]
+    for answer in answers:
+        again = wait and isinstance(answer, Answer) and answer.result == "wished"
+        yield _tried(one, answer.mission, why, wait=True) if again else answer
+
+
+def _tried(one: Canceller, mission: MissionId, why: str, *, wait: bool) -> Answer | NotCancelled:
+    try:
+        return cancel(one, mission, why, wait=wait)
+    except KranzqError as fault:
+        return NotCancelled(mission, fault.sentence)
 
 
 def _once(one: Canceller, mission: MissionId, why: str) -> tuple[bool, list[int]]:

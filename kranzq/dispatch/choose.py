@@ -6,18 +6,22 @@ An entry whose last run has an end that was recorded and not carried out gets ex
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import inf
 
 from kranzq.backend import Candidate
 from kranzq.busy import record as busy_record
 from kranzq.dispatch.parts import Empty, Memory, OpenQueue, Parts
+from kranzq.dispatch.predecessors import Judged, Predecessors, Verdict
 from kranzq.dispatch.settle import is_same_entry, settle_place
 from kranzq.events import PassedOver, emit
 from kranzq.model.claim import Place
+from kranzq.model.clock import seconds_of
 from kranzq.model.entry import Entry
 from kranzq.model.outcome import Park, Retire, Return, Rotate, Wait
 from kranzq.model.state import State
+from kranzq.model.when import to_ms
 from kranzq.runs.folders import Runs
 from kranzq.runs.record import EntryIdentity, RunRecord
 from kranzq.trust.may_run import PermitKind, usable
@@ -37,7 +41,7 @@ class Chosen:
 def choose(parts: Parts, queue: OpenQueue, memory: Memory) -> tuple[Chosen | None, dict[str, str]]:
     """The entry to run, if any, and why others were passed over."""
     runs = Runs(parts.checkout, queue.kranz_fd)
-    queue.admit_due()
+    admit(parts, queue, runs)
     passed: dict[str, str] = {}
     for candidate in queue.in_order():
         permit = parts.gate.may_run(candidate.entry, parts.checkout.root)
@@ -49,6 +53,8 @@ def choose(parts: Parts, queue: OpenQueue, memory: Memory) -> tuple[Chosen | Non
         if why is None:
             why = _settled_before(parts, queue, runs, candidate)
         if why is None:
+            why = _not_yet(parts, queue, runs, candidate, memory)
+        if why is None:
             why = _second(queue, candidate)
         if why is None:
             return Chosen(candidate, entry), passed
@@ -57,6 +63,69 @@ def choose(parts: Parts, queue: OpenQueue, memory: Memory) -> tuple[Chosen | Non
             if memory.is_new(candidate.place.name, why):
                 emit(PassedOver(str(entry.mission), why))
     return None, passed
+
+
+def admit(parts: Parts, queue: OpenQueue, runs: Runs) -> None:
+    """Let go what waits no longer: its time has come, or those before it have succeeded; spoiled ones are parked."""
+    queue.admit_due()
+    now = parts.clock.now()
+    for place, entry, judged in _judged(queue, runs):
+        if judged.verdict is Verdict.WAITS:
+            continue
+        due = due_of(entry)
+        with queue.change(), contextlib.suppress(FileNotFoundError):
+            if judged.verdict is Verdict.SPOILED:
+                queue.set_aside(place, spoiled(entry, judged))
+            else:
+                queue.admit(place, to_ms(due) if due is not None and due > now else None)
+
+
+def spoiled(entry: Entry | None, judged: Judged) -> str:
+    """Why an entry is parked that waited for another mission, and what to type."""
+    mission = entry.mission if entry is not None else "it"
+    return f"it waited for another mission, and {judged.why}; when that has succeeded: kranzq unpark {mission}"
+
+
+def due_of(entry: Entry | None) -> float | None:
+    """When the entry itself says that it is due, in wall seconds."""
+    return seconds_of(entry.own.not_before) if entry is not None and entry.own is not None else None
+
+
+def _judged(queue: OpenQueue, runs: Runs) -> Iterator[tuple[Place, Entry | None, Judged]]:
+    """What waits for others, with the verdict. A file that cannot be read is let go: it is quarantined then."""
+    if not (waiting := queue.waiting_for_others()):
+        return
+    known = Predecessors(runs, queue.places())
+    for place in waiting:
+        entry = queue.read(place)
+        after = entry.own.after if entry is not None and entry.own is not None else ()
+        yield place, entry, known.judge(after, place.number)
+
+
+def _not_yet(parts: Parts, queue: OpenQueue, runs: Runs, candidate: Candidate, memory: Memory) -> str | None:
+    """Let an entry wait that lies among what may run and says itself that it may not; "" when it was moved.
+
+    What it waits for counts for each, since a signature covers it. Its due time does not: there the name tells, and
+    only of an entry that others wrote, which had no other way to say it, the content is asked.
+    """
+    place, own = candidate.place, candidate.entry.own
+    if own is None:
+        return None
+    judged = Predecessors(runs, queue.places()).judge(own.after, place.number) if own.after else None
+    due = due_of(candidate.entry) if not own.mac else None
+    late = due is not None and due > parts.clock.now()
+    if (judged is None or judged.verdict is Verdict.SATISFIED) and not late:
+        return None
+    with queue.change(), contextlib.suppress(FileNotFoundError, FileExistsError):
+        if judged is not None and judged.verdict is Verdict.SPOILED:
+            queue.set_aside(place, spoiled(candidate.entry, judged))
+        elif judged is not None and judged.verdict is Verdict.WAITS:
+            queue.hold_back(place, None)
+            if memory.is_new(place.name, judged.why):
+                emit(PassedOver(str(place.mission), f"it waits: {judged.why}"))
+        elif due is not None:
+            queue.hold_back(place, to_ms(due))
+    return ""
 
 
 def nothing_to_do(parts: Parts, queue: OpenQueue, memory: Memory) -> Empty | None:
@@ -72,6 +141,9 @@ def nothing_to_do(parts: Parts, queue: OpenQueue, memory: Memory) -> Empty | Non
         or not queue.is_tidy()
         or (due or inf) <= parts.clock.now()
     ):
+        return None
+    runs = Runs(parts.checkout, queue.kranz_fd)
+    if any(judged.verdict is not Verdict.WAITS for _, _, judged in _judged(queue, runs)):
         return None
     passed: dict[str, str] = {}
     for place in queue.queued():
@@ -105,7 +177,7 @@ def _settled_before(parts: Parts, queue: OpenQueue, runs: Runs, candidate: Candi
     place = candidate.place
     mine = identity_of_candidate(candidate)
     last = next((one for one in runs.records(place.mission) if is_same_entry(one.entry, mine)), None)
-    if last is None or not _is_due_again(parts, last, place):
+    if last is None or not _is_due_again(parts, last, candidate):
         return None
     with queue.change(), contextlib.suppress(FileNotFoundError):
         if not any(one.name == place.name and one.state is State.QUEUED for one in queue.places(place.mission)):
@@ -116,7 +188,11 @@ def _settled_before(parts: Parts, queue: OpenQueue, runs: Runs, candidate: Candi
     return ""
 
 
-def _is_due_again(parts: Parts, last: RunRecord, place: Place) -> bool:
+def _is_same_file(taken: EntryIdentity, candidate: Candidate) -> bool:
+    return (taken.inode, taken.born_ns) == (candidate.inode, candidate.born_ns)
+
+
+def _is_due_again(parts: Parts, last: RunRecord, candidate: Candidate) -> bool:
     """Whether the fate of the entry's last run was not carried out: its claim was, by a power cut, never made."""
     if last.state != "ended":
         return True
@@ -124,9 +200,10 @@ def _is_due_again(parts: Parts, last: RunRecord, place: Place) -> bool:
         case Retire() | Park():
             return True
         case Rotate():
-            return place.number == last.number
+            return candidate.place.number == last.number
         case Wait(until_ms):
-            return until_ms > parts.clock.now() * 1000
+            # whoever edits an entry writes a new file: then its time is what the person said
+            return until_ms > parts.clock.now() * 1000 and _is_same_file(last.entry, candidate)
         case _:
             return False
 

@@ -28,6 +28,7 @@ from kranzq.model.outcome import Ending, NotStarted, Outcome
 from kranzq.runner import Prepared
 from kranzq.runs.folders import LOG, OUTPUT, RunFolder, Runs
 from kranzq.runs.keepers import Keeper, Order
+from kranzq.runs.preflight import why_not_the_same
 from kranzq.runs.record import RunRecord, render
 
 
@@ -76,6 +77,7 @@ def claim(queue: OpenQueue, one: Try, candidate: Candidate) -> bool:
     if one.claimed is None:
         undo(one)
         return False
+    one.folder.keep_entry(queue.fd, one.claimed.place.name)
     emit(ClaimedEvent(str(one.record.mission), one.record.run, one.claimed.place.name))
     return True
 
@@ -88,8 +90,10 @@ def undo(one: Try) -> None:
     one.close()
 
 
-def prepare(parts: Parts, one: Try, chosen: Chosen) -> Prepared | Ending:
+def prepare(parts: Parts, queue: OpenQueue, holding: Holding, one: Try, chosen: Chosen) -> Prepared | Ending:
     """Step 6: what to start, or why not."""
+    if (why := why_not_the_same(parts.checkout, queue.kranz_fd, holding.hold.keys[0])) is not None:
+        return Ending(Outcome.NOT_STARTED, why, not_started=NotStarted.ENVIRONMENT, counted=False)
     return parts.runner.prepare(parts.checkout, chosen.entry, marks(parts, one))
 
 
@@ -166,4 +170,5 @@ def _order(parts: Parts, one: Try, prepared: Prepared) -> Order:
         on_survivors=parts.settings.on_survivors,
         sync_parents=min(4, 1 + one.folder.made),
         record=render(replace(one.record, state="running")).decode(),
+        output_cap=parts.settings.output_cap,
     )

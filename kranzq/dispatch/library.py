@@ -11,16 +11,18 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from kranzq.backend import Accepted, Candidate, Wanted
-from kranzq.dispatch.approve import Approver, Request, approve
+from kranzq.dispatch.approve import Approver, approve
 from kranzq.dispatch.choose import choose
 from kranzq.dispatch.evidence import Backstop
 from kranzq.dispatch.library_claim import LibraryQueue, Opener, end, take
 from kranzq.dispatch.parts import Memory, OpenQueue, Parts
 from kranzq.dispatch.recover import Recovery
-from kranzq.errors import NotFound, UsageFault
+from kranzq.dispatch.request import Request
+from kranzq.errors import NotFound
 from kranzq.events import Cancelled, emit
 from kranzq.model.checkout import Checkout
 from kranzq.model.claim import Claim, Holder
+from kranzq.model.clock import seconds_of
 from kranzq.model.entry import Entry
 from kranzq.model.ids import MissionId
 from kranzq.model.outcome import Ending, Outcome, Park, Retire, Return
@@ -168,8 +170,6 @@ def _request(new: Entry) -> Request:
     own = new.own
     if own is None:
         return Request(new.mission, new.priority, ticket=new.ticket)
-    if own.not_before is not None or own.after:
-        raise UsageFault("An entry that is to wait cannot be enqueued here yet.", "Enqueue it when it is due.")
     return Request(
         new.mission,
         new.priority,
@@ -180,4 +180,6 @@ def _request(new: Entry) -> Request:
         own.env,
         own.cwd,
         own.again,
+        not_before=seconds_of(own.not_before),
+        after=own.after,
     )

@@ -93,6 +93,7 @@ def take(parts: Parts, queue: LibraryQueue, holder: Holder, chosen: Chosen) -> C
         except BaseException:
             queue.carry_out(claimed.place, Return())
             raise
+        folder.keep_entry(queue.fd, claimed.place.name)
     emit(ClaimedEvent(str(place.mission), record.run, record.claim))
     return Claim(chosen.entry, f"{record.claim}/{record.run}/{record.nonce}", holder, claimed.inode)
 

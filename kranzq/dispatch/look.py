@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from kranzq.dispatch.aside_seen import inbox
+from kranzq.dispatch.wait_seen import Waits
 from kranzq.errors import Refused
 from kranzq.model.checkout import Checkout
 from kranzq.model.claim import Claimed, Place
@@ -20,6 +21,7 @@ from kranzq.model.clock import Clock, SystemClock, rfc3339
 from kranzq.model.entry import Entry
 from kranzq.model.ids import MissionId
 from kranzq.model.state import State
+from kranzq.runs.folders import Runs
 from kranzq.trust.key import Key
 from kranzq.trust.mac import Keys, Signature, verify
 from kranzq.trust.may_run import Gate, Permit, PermitKind
@@ -121,6 +123,8 @@ class Sight:
     gate: Gate
     keys: Keys
     clock: Clock = field(default_factory=SystemClock)
+    notices: tuple[tuple[str, str], ...] = ()
+    """What a person should know of the checkout itself, and what to do: settings that do not count, what git tracks."""
 
     def signature(self, entry: Entry) -> Signature | None:
         """What the signature is worth; None when the key's file is not safe to use."""
@@ -174,7 +178,8 @@ def listing(sight: Sight, states: Iterable[State]) -> Listing:
     wanted = set(states)
     bad: dict[str, str] = {}
     places = [place for place in distinct(sight.queue.places()) if place.state in wanted]
-    found = [one for place in places if (one := _listed(sight, place)) is not None]
+    waits = Waits(Runs(sight.checkout, sight.queue.kranz_fd), sight.queue.places)
+    found = [one for place in places if (one := _listed(sight, place, waits)) is not None]
     if State.QUEUED in wanted:
         bad |= (
             {one.name: f"{one.why}; {fate_of_bad(one)}" for one in sight.queue.bad()} if _any_bad(sight, found) else {}
@@ -206,7 +211,7 @@ def inbox_listed(sight: Sight) -> tuple[list[Listed], dict[str, str]]:
     return listed, {name: f"{why}; it cannot be admitted" for name, why in bad.items()}
 
 
-def _listed(sight: Sight, place: Place) -> Listed | None:
+def _listed(sight: Sight, place: Place, waits: Waits) -> Listed | None:
     entry = sight.queue.read(place)
     if entry is None:
         # moved since its name was read, or bad: what moved is found again under its new name
@@ -221,6 +226,8 @@ def _listed(sight: Sight, place: Place) -> Listed | None:
     permit = sight.permit(entry)
     if permit.kind is not PermitKind.RUN and place.state is not State.PARKED:
         note, advice = permit.why, permit.advice
+    elif place.state is State.WAITING:
+        note = waits.seen(place, entry).text
     after = tuple(entry.own.after) if entry.own is not None and place.state is State.WAITING else ()
     return Listed(
         place.mission,
@@ -273,7 +280,7 @@ def _is_same(one: Place, other: Place) -> bool:
 
 
 def _unpark(place: Place) -> str:
-    return f"To take it out: kranzq cancel {place.mission}; then it can be enqueued anew"
+    return f"When it may run again: kranzq unpark {place.mission}"
 
 
 def _in_order(one: Listed) -> tuple[int, int, int, int]:

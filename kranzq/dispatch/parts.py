@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
@@ -11,14 +11,18 @@ from typing import Literal, Protocol
 from kranzq.backend import MissionQueue
 from kranzq.busy.foreign import Engines
 from kranzq.busy.lock import BusyLock
+from kranzq.disk.leavings import IsGone
 from kranzq.model.checkout import Checkout
 from kranzq.model.claim import Place
 from kranzq.model.clock import Clock, SystemClock
 from kranzq.model.entry import Entry
 from kranzq.model.ids import MissionId
 from kranzq.model.outcome import Ending, Fate
+from kranzq.model.policy import DEFERRAL_LIMIT_S, INTERRUPTION_LIMIT, Limits
+from kranzq.model.state import State
 from kranzq.runner import Runner
 from kranzq.runs.keepers import WarmKeepers
+from kranzq.runs.retention import Keep
 from kranzq.trust.may_run import Gate
 
 
@@ -55,8 +59,36 @@ class OpenQueue(MissionQueue, Protocol):
         """The entry at a place, or None when it is gone or bad."""
         ...
 
+    def places(self, mission: MissionId | None = None) -> Sequence[Place]:
+        """Where entries are, all or one mission's, whatever their state."""
+        ...
+
+    def waiting_for_others(self) -> Sequence[Place]:
+        """What waits until other missions have ended."""
+        ...
+
+    def admit(self, place: Place, due_ms: int | None) -> State:
+        """Let what waited run, or wait until `due_ms`; where it is now. `change` must be held."""
+        ...
+
+    def hold_back(self, place: Place, due_ms: int | None) -> None:
+        """Let a queued entry wait: until `due_ms`, or for other missions. `change` must be held."""
+        ...
+
+    def set_aside(self, place: Place, why: str) -> None:
+        """Park what is queued or waits; `change` must be held."""
+        ...
+
     def paused(self) -> str | None:
         """Why no new turns may be done, or None."""
+        ...
+
+    def prune_quarantine(self, count: int, age_s: float) -> int:
+        """Remove old quarantined files; how many."""
+        ...
+
+    def sweep_leavings(self, is_gone: IsGone) -> int:
+        """Remove temporary files of writers that are gone; how many."""
         ...
 
 
@@ -68,6 +100,14 @@ class Settings:
     on_survivors: Literal["end", "report"] = "end"
     park_interrupted: bool = False
     timeout_s: float | None = None
+    output_cap: int | None = None
+    keep: Keep = field(default_factory=Keep)
+    interruptions: int = INTERRUPTION_LIMIT
+    deferral_s: float | None = DEFERRAL_LIMIT_S
+
+    def limits(self, retries: int) -> Limits:
+        """What the policy may spend on an entry that allows so many retries."""
+        return Limits(retries, self.park_interrupted, self.interruptions, self.deferral_s)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,14 +11,17 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from kranzq.backend import MissionQueue
+from kranzq.disk.leavings import sweep_temporaries
+from kranzq.dispatch.aftermath import note_tree
 from kranzq.dispatch.evidence import LIBRARY
 from kranzq.dispatch.parts import Parts
+from kranzq.dispatch.retention import is_gone
 from kranzq.events import Ended, PutBack, emit
 from kranzq.liveness import boot_id
 from kranzq.model.claim import Claimed, Place
 from kranzq.model.clock import rfc3339, seconds_of
 from kranzq.model.outcome import Ending, Fate, NotStarted, Outcome, Retire, Return, Rotate, fate_name
-from kranzq.model.policy import Counters, Limits, decide
+from kranzq.model.policy import Counters, decide
 from kranzq.runs.folders import CANCEL, RunFolder, Runs
 from kranzq.runs.record import EntryIdentity, ExitRecord, RunRecord
 
@@ -47,12 +50,26 @@ def settle(
     `told` is the end as the keeper told it over its socket, for the case that its folder was removed.
     """
     if queue.still_there(claimed):  # looked at first: without its claim there may be no directory for the lock either
+        if record is not None:
+            _note_tree(parts, runs, record, told)  # before the lock: it reads much
         with queue.change():
             if queue.still_there(claimed):
                 return settle_place(parts, queue, runs, claimed.place, record, told=told)
     if record is not None:
         _record_end_without_claim(parts, runs, record, told)
     return None
+
+
+def _note_tree(parts: Parts, runs: Runs, record: RunRecord, told: ExitRecord | None) -> None:
+    folder = runs.open(record.mission, record.run)
+    if folder is None:
+        return
+    with folder:
+        current = folder.read() or record
+        if current.state != "ended":
+            end = folder.read_exit(current.nonce) or told
+            ending = ending_of(current, end, cancel=folder.wished(CANCEL) is not None)
+            note_tree(parts.checkout, folder, current, ending, end)
 
 
 def _record_end_without_claim(parts: Parts, runs: Runs, record: RunRecord, told: ExitRecord | None) -> None:
@@ -94,6 +111,7 @@ def settle_place(
             current = stack.enter_context(number)
             if folder is not None:
                 folder.write(current, sync=True)
+                sweep_temporaries(folder.fd, lambda pid, at: pid == record.keeper.pid or is_gone(pid, at))
         assert current.fate is not None
         fate = queue.carry_out(place, current.fate)
     ending = ending_in(current)
@@ -179,7 +197,7 @@ def _decided(
     fate = decide(
         ending,
         counters_of(runs.records(record.mission), record),
-        Limits(record.retries, parts.settings.park_interrupted),
+        parts.settings.limits(record.retries),
         now=now,
         jitter=parts.jitter,
         not_before=not_before,

@@ -5,6 +5,7 @@ Everything is looked at once and nothing is changed. `status` shows it, `why` ta
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections import Counter
 from collections.abc import Iterable
@@ -15,6 +16,7 @@ from kranzq.dispatch.aside_seen import inbox_names
 from kranzq.dispatch.busy_seen import BusySeen, ClaimSeen, is_here, occupancy
 from kranzq.dispatch.daemon_seen import DaemonSeen, HiddenDaemon, look_for_daemon
 from kranzq.dispatch.look import Sight, distinct, fate_of_bad, has_bad_names
+from kranzq.dispatch.wait_seen import Waits
 from kranzq.liveness import start_ticks
 from kranzq.model.claim import Place
 from kranzq.model.clock import rfc3339
@@ -25,11 +27,18 @@ from kranzq.runs.record import RunRecord
 from kranzq.trust.mac import Signature
 from kranzq.trust.may_run import PermitKind
 
-LONG_RUN_S = 2 * 3600.0
-LONG_SILENCE_S = 30 * 60.0
 _END_PATIENCE_S = 1.5  # a keeper records an end at once, or after the second in which it waits for a TERM of its own
 _LOOK_AGAIN_S = 0.05
 _SHOWN = 3
+_UNITS = ((3600, "hours"), (60, "min"))
+
+
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    """From when on a running mission is named, in seconds."""
+
+    long_run_s: float = 2 * 3600.0
+    long_silence_s: float = 30 * 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +61,7 @@ class Status:
     claims: tuple[ClaimSeen, ...]
     first: tuple[str, ...] = ()
     next_due: float | None = None
+    waits: tuple[str, ...] = ()
     warnings: tuple[Notice, ...] = ()
 
     def to_json(self) -> dict[str, object]:
@@ -75,7 +85,7 @@ def nothing_there(repo: str) -> Status:
     return Status(repo, None, None, dict.fromkeys(COUNTED, 0), None, ())
 
 
-def status(sight: Sight) -> Status:
+def status(sight: Sight, thresholds: Thresholds | None = None) -> Status:
     """Look at everything once."""
     queue = sight.queue
     places = sorted(distinct(queue.places()), key=lambda place: (place.priority, place.number))
@@ -93,7 +103,12 @@ def status(sight: Sight) -> Status:
         "unsigned": trust.unsigned,
     }
     due = [place.due_ms for place in places if place.state is State.WAITING and place.due_ms is not None]
-    warnings = [*_about_busy(sight, seen.busy, seen.claims), *_about_claims(seen.claims), *trust.warnings]
+    warnings = [
+        *_about_busy(sight, seen.busy, seen.claims, thresholds or Thresholds()),
+        *_about_claims(seen.claims),
+        *trust.warnings,
+        *(Notice(*notice) for notice in sight.notices),
+    ]
     warnings += _about_files(sight, counts, bad=trust.bad > 0 or has_bad_names(queue))
     if states[State.QUEUED] + states[State.WAITING] + counts["inbox"] and paused is None:
         warnings += _about_daemon(daemon)
@@ -106,8 +121,17 @@ def status(sight: Sight) -> Status:
         seen.claims,
         tuple(place.mission for place in places if place.state is State.QUEUED and place.name not in trust.held_up)[:3],
         min(due) / 1000 if due else None,
+        tuple(_waits(sight, places)),
         tuple(warnings),
     )
+
+
+def _waits(sight: Sight, places: Iterable[Place]) -> Iterable[str]:
+    """The first of those that wait for more than a time that was asked for, each with the reason."""
+    waits = Waits(Runs(sight.checkout, sight.queue.kranz_fd), lambda: places)
+    waiting = sorted((one for one in places if one.state is State.WAITING), key=lambda one: one.due_ms or 0)
+    texts = (f"{one.mission}: {text}" for one in waiting if (text := waits.seen(one, sight.queue.read(one)).text))
+    return itertools.islice(texts, _SHOWN)
 
 
 class _Trust:
@@ -138,7 +162,9 @@ class _Trust:
         ]
 
 
-def _about_busy(sight: Sight, busy: BusySeen | None, claims: Iterable[ClaimSeen]) -> Iterable[Notice]:
+def _about_busy(
+    sight: Sight, busy: BusySeen | None, claims: Iterable[ClaimSeen], thresholds: Thresholds
+) -> Iterable[Notice]:
     if busy is None:
         return
     if busy.by == "leftovers":
@@ -146,12 +172,14 @@ def _about_busy(sight: Sight, busy: BusySeen | None, claims: Iterable[ClaimSeen]
     if busy.mission is None or busy.run is None or busy.by != "keeper":
         return
     mission, now = busy.mission, sight.clock.now()
-    if busy.since is not None and now - busy.since > LONG_RUN_S:
-        yield Notice(f"mission {mission} has run for more than 2 hours", f"See what it says: kranzq logs -f {mission}")
+    if busy.since is not None and now - busy.since > thresholds.long_run_s:
+        longer = _length(thresholds.long_run_s)
+        yield Notice(f"mission {mission} has run for more than {longer}", f"See what it says: kranzq logs -f {mission}")
     spoke = busy.last_output or busy.since
-    if spoke is not None and now - spoke > LONG_SILENCE_S:
-        minutes = int((now - spoke) / 60)
-        yield Notice(f"mission {mission} has said nothing for {minutes} min", f"To end it: kranzq cancel {mission}")
+    if spoke is not None and now - spoke > thresholds.long_silence_s:
+        yield Notice(
+            f"mission {mission} has said nothing for {_length(now - spoke)}", f"To end it: kranzq cancel {mission}"
+        )
     record = next((claim.record for claim in claims if claim.claimed.place.mission == mission), None)
     if record is not None:
         yield from about_keeper(Runs(sight.checkout, sight.queue.kranz_fd), record)
@@ -231,6 +259,12 @@ def _busy_json(busy: BusySeen) -> dict[str, object]:
         "lastOutput": rfc3339(busy.last_output) if busy.last_output is not None else None,
         "leftovers": list(busy.leftovers),
     }
+
+
+def _length(seconds: float) -> str:
+    """A length of time in its largest unit that leaves a small number."""
+    unit, name = next((pair for pair in _UNITS if seconds >= pair[0] * 2), (1, "s"))
+    return f"{seconds / unit:.0f} {name}"
 
 
 def _count(number: int, one: str, many: str) -> str:

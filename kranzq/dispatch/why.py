@@ -14,6 +14,7 @@ from kranzq.dispatch.busy_seen import BusySeen, ClaimSeen, Occupancy, is_here, o
 from kranzq.dispatch.daemon_seen import DaemonSeen, HiddenDaemon, look_for_daemon
 from kranzq.dispatch.look import Sight, distinct
 from kranzq.dispatch.status import about_keeper
+from kranzq.dispatch.wait_seen import Waits
 from kranzq.errors import NoSuchMission
 from kranzq.model.claim import Place
 from kranzq.model.clock import seconds_of
@@ -24,6 +25,7 @@ from kranzq.model.process import Liveness
 from kranzq.model.state import State
 from kranzq.runs.folders import CANCEL, RETURN, Runs
 from kranzq.runs.record import RunRecord
+from kranzq.runs.tree import Tree
 from kranzq.trust.may_run import PermitKind, usable
 
 _RANK = {State.CLAIMED: 0, State.QUEUED: 1, State.WAITING: 2, State.INBOX: 3, State.PARKED: 4}
@@ -88,6 +90,9 @@ class _Asker:
             return self._not_in_queue()
         state = mine[0].state
         reasons = [reason for place in mine for reason in self._of_place(place, mine)]
+        last = self._runs.last(self._mission) if state is not State.CLAIMED else None
+        if last is not None and last.tree is not None:
+            reasons.append(_tree_of(last, last.tree))
         return Why(self._mission, state, tuple(dict.fromkeys(reasons)))
 
     def _of_place(self, place: Place, mine: Sequence[Place]) -> Iterator[Reason]:
@@ -95,7 +100,7 @@ class _Asker:
             case State.CLAIMED:
                 yield from self._claimed(place)
             case State.PARKED:
-                clear = f"When it may run again: kranzq cancel {self._mission}, then kranzq enqueue {self._mission}"
+                clear = f"When it may run again: kranzq unpark {self._mission}"
                 yield Reason("parked", f"parked: {self._sight.queue.why_parked(place)}", clear)
             case State.WAITING:
                 yield from self._waiting(place)
@@ -137,14 +142,12 @@ class _Asker:
         yield from (Reason("keeper", notice.text, notice.advice) for notice in about_keeper(self._runs, record))
 
     def _waiting(self, place: Place) -> Iterator[Reason]:
+        seen = Waits(self._runs, self._sight.queue.places).seen(place, self._sight.queue.read(place))
         if place.due_ms is not None:
-            last = self._runs.last(self._mission)
-            because = f" (run {last.run}: {_ended(last)})" if last is not None and last.state == "ended" else ""
-            yield Reason("not due", f"not due until {local(place.due_ms / 1000)}{because}")
+            because = f" ({seen.text})" if seen.text else ""
+            yield Reason(seen.code, f"not due until {local(place.due_ms / 1000)}{because}", seen.clear)
         else:
-            entry = self._sight.queue.read(place)
-            after = ", ".join(entry.own.after) if entry is not None and entry.own is not None else "another mission"
-            yield Reason("after", f"waits until {after} has succeeded")
+            yield Reason(seen.code, f"waits for others: {seen.text}", seen.clear)
         yield from self._of_checkout()
         yield from self._of_entry(place)
 
@@ -233,8 +236,9 @@ class _Asker:
         if last is None:
             raise NoSuchMission(self._mission)
         text = f"run {last.run} ended at {local(seconds_of(last.ended_at))}: {_ended(last)}"
-        clear = f"To run it once more: kranzq enqueue {self._mission}"
-        return Why(self._mission, State.GONE, (Reason("ended", text, clear),))
+        clear = f"To run it once more: kranzq retry {self._mission}"
+        tree = (_tree_of(last, last.tree),) if last.tree is not None else ()
+        return Why(self._mission, State.GONE, (Reason("ended", text, clear), *tree))
 
 
 def busy_with(busy: BusySeen) -> str:
@@ -244,6 +248,11 @@ def busy_with(busy: BusySeen) -> str:
         pid = f", pid {busy.process or busy.pid}" if busy.process or busy.pid else ""
         return f"busy with {busy.mission}{since}{pid}"
     return f"busy: {busy.text}{since}"
+
+
+def _tree_of(record: RunRecord, tree: Tree) -> Reason:
+    outcome = record.outcome.value if record.outcome is not None else "ended"
+    return Reason("tree", f"run {record.run} ({outcome}) left the checkout {tree.sentence}")
 
 
 def _clear_busy(busy: BusySeen) -> str:

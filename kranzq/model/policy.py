@@ -30,6 +30,9 @@ class Limits:
 
     retries: int = 0
     park_interrupted: bool = False
+    interruptions: int = INTERRUPTION_LIMIT
+    deferral_s: float | None = DEFERRAL_LIMIT_S
+    """None: a mission may defer itself for ever."""
 
 
 def backoff_s(tries: int, jitter: float) -> float:
@@ -70,7 +73,7 @@ def _decide(
                 return Retire()
             return Wait(_ms(now + backoff_s(counters.failures, jitter())))
         case Outcome.DEFERRED:
-            return _deferred(counters, now, jitter, not_before)
+            return _deferred(counters, limits, now, jitter, not_before)
         case Outcome.INTERRUPTED:
             return _interrupted(ending, counters, limits)
         case Outcome.NOT_STARTED:
@@ -83,10 +86,12 @@ def _decide(
             assert_never(ending.outcome)
 
 
-def _deferred(counters: Counters, now: float, jitter: Callable[[], float], not_before: float | None) -> Fate:
+def _deferred(
+    counters: Counters, limits: Limits, now: float, jitter: Callable[[], float], not_before: float | None
+) -> Fate:
     first = counters.first_deferred_at
-    if first is not None and now - first > DEFERRAL_LIMIT_S:
-        return Park("deferred for more than 24 hours")
+    if first is not None and limits.deferral_s is not None and now - first > limits.deferral_s:
+        return Park(f"deferred for more than {limits.deferral_s / 3600:g} hours")
     if not_before is not None and not_before > now:
         return Rotate(_ms(not_before))
     return Rotate(_ms(now + backoff_s(counters.deferrals, jitter())))
@@ -97,8 +102,8 @@ def _interrupted(ending: Ending, counters: Counters, limits: Limits) -> Fate:
         return Return()
     if limits.park_interrupted:
         return Park('interrupted, and on_interrupted is "park"')
-    if counters.interruptions + 1 >= INTERRUPTION_LIMIT:
-        return Park(f"interrupted {INTERRUPTION_LIMIT} times: it would be interrupted again")
+    if counters.interruptions + 1 >= limits.interruptions:
+        return Park(f"interrupted {counters.interruptions + 1} times: it would be interrupted again")
     return Return()
 
 

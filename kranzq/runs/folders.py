@@ -6,6 +6,7 @@ Everything goes through open descriptors and follows no link; what another user 
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import time
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from kranzq.disk import atomic
-from kranzq.disk.read import GONE, RECORD_LIMIT, Unreadable, open_folder, read_regular
+from kranzq.disk.read import ENTRY_LIMIT, GONE, RECORD_LIMIT, Unreadable, open_folder, read_regular
 from kranzq.errors import StoreUnavailable
 from kranzq.model.checkout import Checkout
 from kranzq.model.clock import rfc3339, seconds_of
@@ -23,6 +24,8 @@ from kranzq.runs.record import ExitRecord, RunRecord, load, parse, parse_exit, r
 
 RUN, EXIT, OUTPUT, LOG = "run.json", "exit.json", "output.log", "keeper.log"
 CANCEL, RETURN, STUCK = "cancel.json", "return.json", "stuck.json"
+ENTRY = "entry.json"
+"""The entry that the run took, byte for byte, so that it can be tried once more when it is gone."""
 _LIMIT = 8 * RECORD_LIMIT
 _TRIES = 100
 
@@ -76,6 +79,22 @@ class RunFolder:
             return None
         return seconds_of(data.decode("utf-8", "replace").strip())
 
+    def keep_entry(self, queue_fd: int, name: str) -> None:
+        """Keep the entry that was claimed as `name`: by a second name of the file, by a copy where links are refused.
+
+        A run without it is as good as any, so a full disk is no reason to stop.
+        """
+        try:
+            os.link(name, ENTRY, src_dir_fd=queue_fd, dst_dir_fd=self.fd, follow_symlinks=False)
+        except OSError:
+            with contextlib.suppress(OSError, Unreadable):
+                if (found := read_regular(name, dir_fd=queue_fd, limit=ENTRY_LIMIT)) is not None:
+                    atomic.write_new(self.fd, ENTRY, found.data, sync=False)
+
+    def kept_entry(self) -> bytes | None:
+        """The entry that was kept, as somebody may have changed it since: its signature tells."""
+        return _read(self.fd, ENTRY, ENTRY_LIMIT)
+
     def open_for_writing(self, name: str) -> int:
         """A descriptor that appends to a file of the run, made with mode 0600."""
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -119,6 +138,14 @@ class Runs:
         """Whether the mission has a folder, whatever lies in it."""
         return str(mission) in self._names("missions")
 
+    def are_hidden(self, mission: MissionId) -> bool:
+        """Whether the mission's runs lie there and may not be looked at: they are another user's."""
+        try:
+            os.close(open_folder(f"missions/{mission}/dispatch", dir_fd=self.kranz))
+        except OSError as fault:
+            return fault.errno in {errno.EACCES, errno.EPERM}
+        return False
+
     def numbers(self, mission: MissionId) -> list[int]:
         """The numbers of a mission's runs, oldest first."""
         names = self._names("missions", mission, "dispatch")
@@ -128,6 +155,10 @@ class Runs:
         """One run's folder, or None when it is not there."""
         fd = self._open("missions", mission, "dispatch", _name(run))
         return None if fd is None else RunFolder(fd, f"{self._path(mission)}/{_name(run)}", mission, run)
+
+    def open_tries(self, mission: MissionId) -> int | None:
+        """A descriptor of the folder that holds a mission's run folders, or None when it is not there."""
+        return self._open("missions", mission, "dispatch")
 
     def records(self, mission: MissionId) -> Iterator[RunRecord]:
         """A mission's records, newest first."""
@@ -208,9 +239,9 @@ def _name(run: int) -> str:
     return f"{run:03d}"
 
 
-def _read(fd: int, name: str) -> bytes | None:
+def _read(fd: int, name: str, limit: int = _LIMIT) -> bytes | None:
     try:
-        found = read_regular(name, dir_fd=fd, limit=_LIMIT)
+        found = read_regular(name, dir_fd=fd, limit=limit)
     except Unreadable:
         return b"" if name in {CANCEL, RETURN} else None
     except OSError as fault:

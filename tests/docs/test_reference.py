@@ -90,6 +90,7 @@ def test_every_file_of_a_run_is_described() -> None:
     text = (DOCS / "reference/files-on-disk.md").read_text()
 
     names = {folders.RUN, folders.EXIT, folders.OUTPUT, folders.LOG, folders.CANCEL, folders.RETURN, folders.STUCK}
+    names |= {folders.ENTRY}
     assert {name for name in names | {IGNORED[0]} if name not in text} == set()
 
 
@@ -177,7 +178,11 @@ def test_every_key_of_json_is_described(checkout: Path, capfd: pytest.CaptureFix
         "trust": ask("trust"),
         "recover": ask("recover"),
         "check": ask("check"),
-        "cancel": ask("cancel", "waits"),
+        "edit": ask("edit", "waits", "--priority", "9"),
+        "park": ask("park", "waits"),
+        "unpark": ask("unpark", "waits"),
+        "retry": ask("retry", "waits"),
+        "cancel": ask("cancel", "waits") | ask("cancel", "*", "--yes"),
     }
 
     text = sections()

@@ -17,6 +17,8 @@ from kranzq.config import (
     Config,
     DaemonSettings,
     MissionSettings,
+    RetentionSettings,
+    StatusSettings,
     config_path,
     expand,
     parse_duration,
@@ -65,11 +67,16 @@ def test_the_defaults(home: Home) -> None:
             grace_seconds=10.0,
             on_survivors="end",
             on_interrupted="again",
+            interruption_limit=3,
+            deferral_limit=86400.0,
             timeout=None,
             environment=None,
             min_free_disk=256 * 1024 * 1024,
+            output_cap=64 * 1024 * 1024,
         ),
         DaemonSettings(on_stop=None, poll_seconds=1.0, scan_seconds=10.0, recover_seconds=60.0),
+        StatusSettings(long_run=7200.0, long_silence=1800.0),
+        RetentionSettings(20, 90 * 86400.0, 1000, 90 * 86400.0),
     )
 
 
@@ -77,6 +84,8 @@ def test_the_table_and_the_values_have_the_same_settings() -> None:
     """Each setting is described once, and each described one is a field."""
     named = [f"mission.{one.name}" for one in fields(MissionSettings)]
     named += [f"daemon.{one.name}" for one in fields(DaemonSettings)]
+    named += [f"status.{one.name}" for one in fields(StatusSettings)]
+    named += [f"retention.{one.name}" for one in fields(RetentionSettings)]
 
     assert [setting.name for setting in SETTINGS] == named
     assert all(setting.kind and setting.text.endswith(".") for setting in SETTINGS)
@@ -90,14 +99,25 @@ def test_a_file_sets_everything(home: Home) -> None:
         grace_seconds = "1m"
         on_survivors = "report"
         on_interrupted = "park"
+        interruption_limit = 5
+        deferral_limit = "none"
         timeout = "2h"
         environment = ["PATH", "HOME"]
         min_free_disk = 1000
+        output_cap = "none"
         [daemon]
         on_stop = "leave"
         poll_seconds = 0.5
         scan_seconds = "30s"
         recover_seconds = 5
+        [status]
+        long_run = "1h"
+        long_silence = "5m"
+        [retention]
+        runs_per_mission = 3
+        runs_age = "30d"
+        quarantine_count = 4
+        quarantine_age = "1d"
     """)
 
     assert home.load() == Config(
@@ -106,11 +126,16 @@ def test_a_file_sets_everything(home: Home) -> None:
             grace_seconds=60.0,
             on_survivors="report",
             on_interrupted="park",
+            interruption_limit=5,
+            deferral_limit=None,
             timeout=7200.0,
             environment=("PATH", "HOME"),
             min_free_disk=1000,
+            output_cap=None,
         ),
         DaemonSettings(on_stop="leave", poll_seconds=0.5, scan_seconds=30.0, recover_seconds=5.0),
+        StatusSettings(long_run=3600.0, long_silence=300.0),
+        RetentionSettings(3, 30 * 86400.0, 4, 86400.0),
     )
 
 
@@ -202,6 +227,10 @@ def test_an_unknown_key_is_named_with_the_one_that_was_meant(home: Home, text: s
         ('mission.environment = ["A=B"]', "has 'A=B', which is no name of a variable"),
         ('mission.min_free_disk = "much"', "must be a number of bytes"),
         ("mission.min_free_disk = -1", "must be a number of bytes"),
+        ("mission.output_cap = 1000", "must be at least 64KiB"),
+        ("retention.runs_per_mission = 0", "must be a whole number from 1 on"),
+        ('retention.runs_per_mission = "many"', "must be a whole number from 1 on"),
+        ("retention.quarantine_count = true", "must be a whole number from 1 on"),
         ('daemon.on_stop = "now"', '"wait", "leave", "end", "auto"'),
         ("daemon.poll_seconds = {x = 1}", "must be a number of seconds"),
     ],

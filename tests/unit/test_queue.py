@@ -584,13 +584,15 @@ def test_b57_two_worktrees_are_two_checkouts(checkout: Path, tmp_path: Path) -> 
     assert len(q.entries(checkout)) == 1
 
 
-def test_an_entry_that_should_wait_is_refused_instead_of_run_early(checkout: Path) -> None:
-    """What cannot be promised yet is refused: a due time is not dropped silently."""
+def test_an_entry_that_should_wait_waits(checkout: Path) -> None:
+    """A due time is kept: the entry is there, and nobody gets it before."""
     own = Own(id="0" * 32, not_before="2126-01-01T00:00:00Z")
-    with pytest.raises(UsageFault, match="wait"):
-        q.enqueue(checkout, Entry(MissionId("m-1"), own=own))
+    accepted = q.enqueue(checkout, Entry(MissionId("m-1"), own=own))
 
+    assert accepted.state is q.State.WAITING
     assert q.entries(checkout) == []
+    assert [entry.mission for entry in q.entries(checkout, q.State.WAITING)] == ["m-1"]
+    assert q.claim_front(checkout) is None
 
 
 def test_claims_for_other_processes_are_judged_by_them(checkout: Path) -> None:

@@ -13,9 +13,10 @@ from kranzq.backends.file.folders import Aside, Folders, names_in
 from kranzq.backends.file.layout import WHY, EntryName, parse_entry_name, parse_waiting_name, waiting_name
 from kranzq.disk import atomic
 from kranzq.disk.read import Unreadable, read_regular
-from kranzq.events import Parked, Quarantined, emit
+from kranzq.events import Due, Parked, Quarantined, emit
 from kranzq.model.clock import rfc3339
 
+TAKEN = "its place in the queue was taken"
 _TRIES = 1000
 _LONGEST = 230
 """Bytes of a name in the quarantine: its reason and a number must fit behind it."""
@@ -28,9 +29,9 @@ def quarantine(folders: Folders, name: str, why: str) -> None:
     emit(Quarantined(f"{folders.checkout.queue}/quarantine/{target}", why))
 
 
-def park(folders: Folders, name: str, entry: EntryName, why: str) -> None:
-    """Set an entry aside for a person, from its present `name` in `queue/`."""
-    _move(folders, name, "parked", entry.text, why)
+def park(folders: Folders, name: str, entry: EntryName, why: str, *, from_fd: int | None = None) -> None:
+    """Set an entry aside for a person, from its present `name` in `queue/` or the directory `from_fd`."""
+    _move(folders, name, "parked", entry.text, why, from_fd=from_fd)
     emit(Parked(str(entry.mission), why))
 
 
@@ -51,9 +52,11 @@ def admit_due(folders: Folders, now_ms: int) -> None:
         try:
             atomic.move(waiting, name, folders.queue, parsed.entry.text)
         except FileExistsError:
-            _move(folders, name, "parked", parsed.entry.text, "its place in the queue was taken", from_fd=waiting)
+            park(folders, name, parsed.entry, TAKEN, from_fd=waiting)
         except FileNotFoundError:
             continue
+        else:
+            emit(Due(str(parsed.entry.mission)))
 
 
 def next_due_ms(folders: Folders) -> int | None:
@@ -72,6 +75,11 @@ def why(folders: Folders, name: str, which: Aside = "parked") -> str:
         value = None
     text = value.get("why") if isinstance(value, dict) else None
     return text if isinstance(text, str) else "no reason was kept"
+
+
+def set_why(folders: Folders, name: str, reason: str) -> None:
+    """Put a reason beside an entry that is parked, or will be, under `name`."""
+    _write_why(folders.made("parked"), name, reason, name)
 
 
 def forget_why(folders: Folders, name: str) -> None:
@@ -94,11 +102,10 @@ def _move(folders: Folders, name: str, which: Aside, wanted: str, reason: str, *
     to_fd = folders.made(which)
     for count in range(_TRIES):
         target = wanted if not count else _numbered(wanted, count + 1)
-        shown = {"why": reason, "at": rfc3339(time.time()), "from": name}
         taken = set(names_in(to_fd))
         if target in taken:
             continue
-        atomic.replace(to_fd, target + WHY, json.dumps(shown, indent=2).encode(), sync=False)
+        _write_why(to_fd, target, reason, name)
         try:
             atomic.move(folders.queue if from_fd is None else from_fd, name, to_fd, target)
         except FileExistsError:
@@ -108,6 +115,11 @@ def _move(folders: Folders, name: str, which: Aside, wanted: str, reason: str, *
             raise
         return target
     raise FileExistsError(wanted)
+
+
+def _write_why(fd: int, name: str, reason: str, was: str) -> None:
+    shown = {"why": reason, "at": rfc3339(time.time()), "from": was}
+    atomic.replace(fd, name + WHY, json.dumps(shown, indent=2).encode(), sync=False)
 
 
 def _numbered(name: str, count: int) -> str:

@@ -14,12 +14,14 @@ from dataclasses import replace
 from typing import Self
 
 from kranzq.backend import Accepted, Candidate
-from kranzq.backends.file import aside, claims, entries, sequence, sources
+from kranzq.backends.file import aside, claims, entries, retention, sequence, sources
 from kranzq.backends.file.change import PATIENCE_S, change, number_lock
 from kranzq.backends.file.entries import Bad
 from kranzq.backends.file.folders import Folders, ignore_runtime_state, sweep
 from kranzq.backends.file.layout import PAUSED, parse_entry_name
+from kranzq.backends.file.moves import Moves
 from kranzq.disk import atomic
+from kranzq.disk.leavings import IsGone
 from kranzq.disk.read import Unreadable, read_regular
 from kranzq.model.checkout import Checkout
 from kranzq.model.claim import Claimed, Place
@@ -30,11 +32,8 @@ from kranzq.model.source import Source
 from kranzq.model.state import State
 
 
-class FileQueue:
+class FileQueue(Moves):
     """The queue below one checkout's `.kranz/queue/`."""
-
-    def __init__(self, folders: Folders) -> None:
-        self.folders = folders
 
     @classmethod
     def open(cls, checkout: Checkout) -> Self:
@@ -42,9 +41,14 @@ class FileQueue:
         return cls(Folders.open(checkout))
 
     @classmethod
-    def make(cls, checkout: Checkout) -> Self:
-        """Open for work, making what is missing."""
-        return cls(Folders.make(checkout))
+    def make(cls, checkout: Checkout, *, as_root: bool = False) -> Self:
+        """Open for work, making what is missing. `as_root`: root means it in another user's checkout."""
+        return cls(Folders.make(checkout, as_root=as_root))
+
+    @classmethod
+    def open_to_change(cls, checkout: Checkout, *, as_root: bool = False) -> Self:
+        """Open for work; nothing is made. Raises NoQueue, and what `make` raises for unsafe directories."""
+        return cls(Folders.open_to_change(checkout, as_root=as_root))
 
     @property
     def fd(self) -> int:
@@ -211,6 +215,14 @@ class FileQueue:
     def quarantined(self) -> list[tuple[str, str]]:
         """Names in the quarantine with their reasons."""
         return [(name, aside.why(self.folders, name, "quarantine")) for name in aside.quarantined(self.folders)]
+
+    def prune_quarantine(self, count: int, age_s: float) -> int:
+        """Remove old quarantined files; how many."""
+        return retention.prune_quarantine(self.folders, count, age_s)
+
+    def sweep_leavings(self, is_gone: IsGone) -> int:
+        """Remove temporary files of writers that are gone; how many."""
+        return retention.sweep_leavings(self.folders, is_gone)
 
     def paused(self) -> str | None:
         """Why no new turns may be done, or None."""

@@ -23,6 +23,7 @@ from kranzq.backends.file.layout import (
     parse_claim_name,
     parse_entry_name,
     parse_waiting_name,
+    waiting_name,
 )
 from kranzq.disk import atomic
 from kranzq.disk.birth import born_ns_of
@@ -30,9 +31,11 @@ from kranzq.disk.read import ENTRY_LIMIT, GONE, Unreadable, open_folder, read_re
 from kranzq.errors import BadEntry, Conflict
 from kranzq.events import Enqueued, emit
 from kranzq.model.claim import Place
-from kranzq.model.entry import Entry, parse, render
+from kranzq.model.clock import seconds_of
+from kranzq.model.entry import Entry, Own, parse, render
 from kranzq.model.ids import MissionId
 from kranzq.model.state import State
+from kranzq.model.when import to_ms
 
 FRESH_S = 2.0
 """So long an empty or truncated file may still be in the making."""
@@ -148,11 +151,28 @@ def enqueue(folders: Folders, new: Entry, *, floor: Callable[[MissionId], int | 
             sequence.record(folders, number)
             name = entry_name(new.priority, number, new.mission)
             entry = replace(new, number=number)
-            atomic.publish(folders.queue, name.text, render(entry))
+            state = _publish(folders, name, entry)
         except OSError as fault:
             raise atomic.store_fault(folders.checkout.queue, fault) from fault
     emit(Enqueued(str(entry.mission), number, entry.priority))
-    return Accepted(entry, created=True, state=State.QUEUED)
+    return Accepted(entry, created=True, state=state)
+
+
+def due_ms_of(own: Own | None) -> int | None:
+    """When the entry itself says that it is due, in wall milliseconds; None when that is past or not said."""
+    due = seconds_of(own.not_before) if own is not None else None
+    return to_ms(due) if due is not None and due > time.time() else None
+
+
+def _publish(folders: Folders, name: EntryName, entry: Entry) -> State:
+    """Make it appear where it belongs: what must wait is never seen among what may run."""
+    own, due_ms = entry.own, due_ms_of(entry.own)
+    if due_ms is None and not (own is not None and own.after):
+        atomic.publish(folders.queue, name.text, render(entry))
+        return State.QUEUED
+    waiting = waiting_name(name, None if own is not None and own.after else due_ms)
+    atomic.publish(folders.made("waiting"), waiting.text, render(entry))
+    return State.WAITING
 
 
 def remove(folders: Folders, mission: MissionId) -> int:
@@ -206,7 +226,7 @@ def _already(folders: Folders, new: Entry, place: Place) -> Accepted[Entry]:
     if place.state is State.PARKED:
         raise Conflict(
             f"Mission {new.mission} is parked: {aside.why(folders, place.name)}. Nothing was changed.",
-            f"Take it out with: kranzq cancel {new.mission}, then enqueue it anew.",
+            f"Let it run with: kranzq unpark {new.mission}; or take it out: kranzq cancel {new.mission}",
         )
     fd = folder_of(folders, place.state)
     found = read_entry(fd, place.name, place.mission) if fd is not None else None
@@ -217,7 +237,7 @@ def _already(folders: Folders, new: Entry, place: Place) -> Accepted[Entry]:
         behind = ", or queue one more run behind it with --again" if place.state is State.CLAIMED else ""
         raise Conflict(
             f"Mission {new.mission} is {place.state.value} with another command. Nothing was changed.",
-            f"Cancel it first (kranzq cancel {new.mission}){behind}.",
+            f"Take it out first (kranzq cancel {new.mission}){behind}.",
         )
     raise Conflict(
         f"Mission {new.mission} has a file {place.name} that cannot be read. Nothing was changed.",

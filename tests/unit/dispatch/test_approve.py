@@ -12,7 +12,8 @@ import pytest
 
 from kranzq.backends.file.backend import FileQueue
 from kranzq.disk import atomic
-from kranzq.dispatch.approve import Approver, Request, approve
+from kranzq.dispatch.approve import Approver, approve
+from kranzq.dispatch.request import Request
 from kranzq.dispatch.parts import Parts
 from kranzq.errors import Conflict, StoreUnavailable, UsageFault
 from kranzq.liveness import me
@@ -109,7 +110,7 @@ def test_parked_and_look_alike_missions_are_conflicts(approver: Approver) -> Non
     with approver.queue.change():
         approver.queue.carry_out(place, Park("its command is missing"))
 
-    with pytest.raises(Conflict, match=r"parked: its command is missing.*\n.*kranzq cancel m1"):
+    with pytest.raises(Conflict, match=r"parked: its command is missing.*\n.*kranzq unpark m1"):
         approve(approver, _request())
     with pytest.raises(Conflict, match="only in the case"):
         approve(approver, _request("M1"))

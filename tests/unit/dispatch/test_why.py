@@ -101,15 +101,19 @@ def test_only_those_in_front_that_may_run_are_in_the_way(tmp_path: Path) -> None
 def test_a_waiting_mission_says_until_when_and_because_of_what(tmp_path: Path) -> None:
     """The due time is local, and the end of the run that made it wait stands beside it."""
     queued(tmp_path, "mine")
-    record(tmp_path, "mine", outcome=Outcome.FAILED, fate=Wait(2_000_000_000_000), reason="exit code 3", exit_code=3)
     with make_queue(tmp_path) as queue, queue.change():
+        entry = queue.read(queue.places()[0])
         queue.carry_out(queue.places()[0], Wait(2_000_000_000_000))
+    assert entry is not None
+    taken = EntryIdentity(entry.id, "name", 1, None)
+    fate = Wait(2_000_000_000_000)
+    record(tmp_path, "mine", entry=taken, outcome=Outcome.FAILED, fate=fate, reason="exit code 3", retries=2)
 
     answer = ask(tmp_path, "mine")
 
     due = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(2_000_000_000))
     assert answer.state is State.WAITING
-    assert answer.reasons[0].text == f"not due until {due} (run 1: failed, exit code 3 (wait))"
+    assert answer.reasons[0].text == f"not due until {due} (run 1 failed, exit code 3; 1 of 2 retries used)"
 
 
 def test_a_parked_mission_says_why_and_how_to_get_it_back(tmp_path: Path) -> None:
@@ -122,7 +126,7 @@ def test_a_parked_mission_says_why_and_how_to_get_it_back(tmp_path: Path) -> Non
 
     assert (answer.state, codes(answer)) == (State.PARKED, ["parked"])
     assert answer.reasons[0].text == "parked: interrupted 3 times"
-    assert "kranzq cancel mine" in answer.reasons[0].clear
+    assert "kranzq unpark mine" in answer.reasons[0].clear
 
 
 def test_a_running_mission_names_run_time_and_process(tmp_path: Path) -> None:

@@ -50,7 +50,13 @@ counters = st.builds(
     interruptions=st.integers(0, 10),
     first_deferred_at=st.none() | st.floats(NOW - 10 * DEFERRAL_LIMIT_S, NOW),
 )
-limits = st.builds(Limits, retries=st.integers(0, 1000), park_interrupted=st.booleans())
+limits = st.builds(
+    Limits,
+    retries=st.integers(0, 1000),
+    park_interrupted=st.booleans(),
+    interruptions=st.integers(1, 1000),
+    deferral_s=st.none() | st.floats(1, 10 * DEFERRAL_LIMIT_S),
+)
 
 
 def fate_of(ending: Ending, counted: Counters = Counters(), limit: Limits = Limits(), **rest: float) -> Fate:  # noqa: B008
@@ -76,6 +82,38 @@ def test_a_wish_to_cancel_never_brings_an_entry_back(ending: Ending, counted: Co
     cancelled = Ending(ending.outcome, ending.reason, not_started=ending.not_started, cancel_wished=True)
 
     assert fate_of(cancelled, counted, limit) == Retire()
+
+
+@given(endings, counters, limits, st.none() | st.floats(0, 2 * NOW))
+def test_each_fate_has_its_grounds(ending: Ending, counted: Counters, limit: Limits, not_before: float | None) -> None:
+    """Nothing waits without a try left, nothing is parked without a limit reached, nothing is lost that did not end."""
+    fate = decide(ending, counted, limit, now=NOW, jitter=lambda: 0.5, not_before=not_before)
+    failed = ending.outcome in {Outcome.FAILED, Outcome.TIMED_OUT}
+    used_up = counted.failures >= limit.retries
+    since = None if counted.first_deferred_at is None else NOW - counted.first_deferred_at
+    too_long = since is not None and limit.deferral_s is not None and since > limit.deferral_s
+    too_often = ending.counted and (limit.park_interrupted or counted.interruptions + 1 >= limit.interruptions)
+
+    over = ending.cancel_wished or ending.outcome in {Outcome.SUCCEEDED, Outcome.CANCELLED} or (failed and used_up)
+    assert isinstance(fate, Retire) == over
+    if not over:
+        assert isinstance(fate, Wait) == failed
+        assert isinstance(fate, Rotate) == (ending.outcome is Outcome.DEFERRED and not too_long)
+        parked = {
+            Outcome.DEFERRED: too_long,
+            Outcome.INTERRUPTED: too_often,
+            Outcome.NOT_STARTED: ending.not_started is NotStarted.ENTRY,
+        }
+        assert isinstance(fate, Park) == parked.get(ending.outcome, False)
+
+
+@given(counters, limits)
+def test_counters_are_separate(counted: Counters, limit: Limits) -> None:
+    """A try that was deferred or interrupted uses up no retry, and a failure no patience with deferrals."""
+    others = Counters(counted.failures)
+    assert fate_of(Ending(Outcome.FAILED), counted, limit) == fate_of(Ending(Outcome.FAILED), others, limit)
+    only = Counters(deferrals=counted.deferrals, first_deferred_at=counted.first_deferred_at)
+    assert fate_of(Ending(Outcome.DEFERRED), counted, limit) == fate_of(Ending(Outcome.DEFERRED), only, limit)
 
 
 @given(endings, counters, limits)
@@ -107,7 +145,11 @@ def test_backoff_grows_and_is_bounded(tries: int, jitter: float) -> None:
         (Ending(Outcome.TIMED_OUT), Counters(), Limits(retries=1), "wait"),
         (Ending(Outcome.DEFERRED), Counters(deferrals=50), Limits(), "rotate"),
         (Ending(Outcome.DEFERRED), Counters(first_deferred_at=NOW - DEFERRAL_LIMIT_S - 1), Limits(), "park"),
+        (Ending(Outcome.DEFERRED), Counters(first_deferred_at=NOW - 10**9), Limits(deferral_s=None), "rotate"),
+        (Ending(Outcome.DEFERRED), Counters(first_deferred_at=NOW - 61), Limits(deferral_s=60), "park"),
         (Ending(Outcome.INTERRUPTED), Counters(), Limits(), "return"),
+        (Ending(Outcome.INTERRUPTED), Counters(), Limits(interruptions=1), "park"),
+        (Ending(Outcome.INTERRUPTED), Counters(interruptions=INTERRUPTION_LIMIT), Limits(interruptions=9), "return"),
         (Ending(Outcome.INTERRUPTED), Counters(interruptions=INTERRUPTION_LIMIT - 1), Limits(), "park"),
         (Ending(Outcome.INTERRUPTED, counted=False), Counters(interruptions=99), Limits(), "return"),
         (Ending(Outcome.INTERRUPTED), Counters(), Limits(park_interrupted=True), "park"),

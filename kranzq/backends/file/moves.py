@@ -1,0 +1,104 @@
+"""Moves of entries that nobody has claimed: into waiting and out of it, aside for a person and back, to another name.
+
+Each is one rename. Where content changes as well it is exchanged first, under the present name, so whatever a kill
+leaves is one whole entry in one place. `change` must be held for all of them.
+"""
+
+from __future__ import annotations
+
+import os
+
+from kranzq.backends.file import aside
+from kranzq.backends.file.entries import folder_of, place_of
+from kranzq.backends.file.folders import Folders, names_in
+from kranzq.backends.file.layout import EntryName, entry_name, parse_entry_name, parse_waiting_name, waiting_name
+from kranzq.disk import atomic
+from kranzq.events import Due, emit
+from kranzq.model.claim import Place
+from kranzq.model.entry import Entry, render
+from kranzq.model.state import State
+
+
+class Moves:
+    """A part of the file queue: what dispatchers and people do with entries that nobody has claimed."""
+
+    def __init__(self, folders: Folders) -> None:
+        self.folders = folders
+
+    def waiting_for_others(self) -> list[Place]:
+        """What waits until other missions have ended, in order."""
+        names = (name for name in names_in(self.folders.aside("waiting")) if name.startswith("after."))
+        parsed = sorted((one.entry, one.text) for name in names if (one := parse_waiting_name(name)) is not None)
+        return [place_of(entry, State.WAITING, text) for entry, text in parsed]
+
+    def admit(self, place: Place, due_ms: int | None) -> State:
+        """Let what waited run, or wait until `due_ms`; where it is now. Where its name is taken it is parked."""
+        to = State.QUEUED if due_ms is None else State.WAITING
+        try:
+            _move(self.folders, place, _entry_of(place), to, due_ms)
+        except FileExistsError:
+            self.set_aside(place, aside.TAKEN)
+            return State.PARKED
+        if to is State.QUEUED:
+            emit(Due(str(place.mission)))
+        return to
+
+    def hold_back(self, place: Place, due_ms: int | None) -> None:
+        """Let a queued entry wait: until `due_ms`, or for other missions when that is None."""
+        _move(self.folders, place, _entry_of(place), State.WAITING, due_ms)
+
+    def set_aside(self, place: Place, why: str) -> None:
+        """Park what is queued or waits; it lasts over a power cut. FileNotFoundError when it is gone."""
+        fd = folder_of(self.folders, place.state)
+        aside.park(self.folders, place.name, _entry_of(place), why, from_fd=fd)
+        _sync(self.folders, place.state, State.PARKED)
+
+    def rewrite(self, place: Place, entry: Entry, to: State, due_ms: int | None) -> Place:
+        """New content, then the name and place that go with it; where it is now. It lasts over a power cut.
+
+        FileNotFoundError when it is gone; FileExistsError when its new name is taken: then it has the new content and
+        stays where it is.
+        """
+        fd = folder_of(self.folders, place.state)
+        if fd is None:
+            raise FileNotFoundError(place.name)
+        name = _entry_of(place)
+        if (entry.priority, entry.number) != (name.priority, name.number):
+            name = entry_name(entry.priority, entry.number, entry.mission)
+        if place.state is to is State.PARKED and name.text != place.name:
+            aside.set_why(self.folders, name.text, aside.why(self.folders, place.name))
+        atomic.exchange_content(fd, place.name, render(entry))
+        text = _name_in(name, to, due_ms)
+        if place.state is not to or text != place.name:
+            _move(self.folders, place, name, to, due_ms)
+            if place.state is State.PARKED:
+                aside.forget_why(self.folders, place.name)
+        _sync(self.folders, place.state, to)
+        return place_of(name, to, text, due_ms if to is State.WAITING else None)
+
+
+def _move(folders: Folders, place: Place, name: EntryName, to: State, due_ms: int | None) -> None:
+    from_fd = folder_of(folders, place.state)
+    if from_fd is None:
+        raise FileNotFoundError(place.name)
+    to_fd = folders.made("waiting") if to is State.WAITING else folder_of(folders, to)
+    assert to_fd is not None  # an entry is made parked by `aside`, which makes the directory
+    atomic.move(from_fd, place.name, to_fd, _name_in(name, to, due_ms))
+
+
+def _name_in(name: EntryName, to: State, due_ms: int | None) -> str:
+    return waiting_name(name, due_ms).text if to is State.WAITING else name.text
+
+
+def _entry_of(place: Place) -> EntryName:
+    waiting = parse_waiting_name(place.name) if place.state is State.WAITING else None
+    parsed = waiting.entry if waiting is not None else parse_entry_name(place.name)
+    if parsed is None:
+        raise FileNotFoundError(place.name)
+    return parsed
+
+
+def _sync(folders: Folders, *states: State) -> None:
+    for fd in {folder_of(folders, state) for state in states}:
+        if fd is not None:
+            os.fsync(fd)

@@ -1,0 +1,134 @@
+"""The verbs by which one changes one's mind: park, unpark, edit, retry. What they decide is decided in dispatch."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from kranzq import wiring
+from kranzq.cli.completing import complete_mission
+from kranzq.cli.say import local_time, say, say_json
+from kranzq.errors import UsageFault
+from kranzq.model.claim import Place
+from kranzq.model.ids import MissionId
+from kranzq.model.state import State
+
+if TYPE_CHECKING:
+    from kranzq.dispatch.amend import Amended, Amender
+    from kranzq.dispatch.edit import Now
+    from kranzq.dispatch.retry import RetryQueue
+
+_JSON = click.option("--json", "as_json", is_flag=True, help="For programs; keys are stable.")
+_MISSION = click.argument("mission", shell_complete=complete_mission)
+
+
+@click.command()
+@_MISSION
+@click.argument("reason", nargs=-1)
+@_JSON
+@click.pass_obj
+def park(directory: str, mission: str, reason: Sequence[str], *, as_json: bool) -> None:
+    """Set a mission aside that has not begun: it does not run until `kranzq unpark`."""
+    from kranzq.dispatch.amend import park as set_aside
+
+    why = " ".join(reason).strip() or f"by {wiring.user_name()}"
+    _answer(_with(directory, lambda one, _: set_aside(one, MissionId(mission), why)), as_json=as_json)
+
+
+@click.command()
+@_MISSION
+@_JSON
+@click.pass_obj
+def unpark(directory: str, mission: str, *, as_json: bool) -> None:
+    """Let a parked mission run again, in its old place and with new counters."""
+    from kranzq.dispatch.amend import unpark as let_back
+
+    _answer(_with(directory, lambda one, _: let_back(one, MissionId(mission))), as_json=as_json)
+
+
+@click.command()
+@_MISSION
+@click.option("--priority", type=click.IntRange(0, 255), help="Lower is earlier; it goes behind those that have it.")
+@click.option("--not-before", metavar="WHEN", help="As for enqueue, or: now.")
+@click.option("--timeout", metavar="DUR", help="End the mission after this time: 90s, 5m, 2h; or: none.")
+@_JSON
+@click.pass_obj
+def edit(
+    directory: str, mission: str, *, priority: int | None, not_before: str | None, timeout: str | None, as_json: bool
+) -> None:
+    """Change a mission that has not begun: when it runs, and how long it may take."""
+    from kranzq.dispatch.edit import Edits
+    from kranzq.dispatch.edit import edit as change
+
+    edits = Edits(priority, _due(not_before), _timeout(timeout))
+    _answer(_with(directory, lambda one, _: change(one, MissionId(mission), edits)), as_json=as_json)
+
+
+@click.command()
+@_MISSION
+@_JSON
+@click.pass_obj
+def retry(directory: str, mission: str, *, as_json: bool) -> None:
+    """Run a mission once more: one that has ended, is parked, or waits after a run that failed."""
+    from kranzq.dispatch.retry import retry as once_more
+
+    _answer(_with(directory, lambda one, queue: once_more(one, queue, MissionId(mission))), as_json=as_json)
+
+
+def parse_due(flag: str, text: str) -> float:
+    """The wall time behind a flag, in seconds. Raises UsageFault with the forms that are understood."""
+    from kranzq.model.when import FORMS, parse_when
+
+    try:
+        return parse_when(text, time.time())
+    except ValueError as fault:
+        raise UsageFault(f"{flag} {text[:140]!r} {fault}.", FORMS) from fault
+
+
+def _due(text: str | None) -> float | Now | None:
+    from kranzq.dispatch.edit import Now
+
+    if text is None:
+        return None
+    return Now.NOW if text.strip().lower() == Now.NOW.value else parse_due("--not-before", text)
+
+
+def _timeout(text: str | None) -> float | None:
+    """Seconds; 0 for none."""
+    from kranzq.config.values import parse_timeout
+
+    try:
+        return (parse_timeout(text) or 0.0) if text is not None else None
+    except ValueError as fault:
+        raise UsageFault(f"--timeout {fault}.") from fault
+
+
+def _with(directory: str, act: Callable[[Amender, RetryQueue], Amended]) -> Amended:
+    checkout = wiring.find_checkout(directory, os.environ)
+    with wiring.open_to_change(checkout) as queue:
+        return act(wiring.amender(checkout, queue, os.environ), queue)
+
+
+def _answer(done: Amended, *, as_json: bool) -> None:
+    if as_json:
+        say_json(done.to_json())
+        return
+    place = done.place
+    note = f"\n  {done.note[0].upper()}{done.note[1:]}." if done.note else ""
+    same = "" if done.changed else " already; nothing was changed"
+    say(f"{done.mission} is {where(place.state, place.due_ms)}{same} ({_numbers(place)}).{note}")
+
+
+def where(state: State, due_ms: int | None) -> str:
+    """Where an entry is, for people."""
+    if state is State.WAITING:
+        return f"waiting until {local_time(due_ms / 1000)}" if due_ms is not None else "waiting for other missions"
+    return str(state.value)
+
+
+def _numbers(place: Place) -> str:
+    return f"priority {place.priority}, number {place.number}"
