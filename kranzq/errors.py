@@ -77,6 +77,16 @@ class NoCheckout(NotFound):
         )
 
 
+class BareRepository(NotFound):
+    """A repository that has no working tree in which a mission could run."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(
+            f"{path} is a bare repository: it has no working tree for missions.",
+            "Go into one of its worktrees (see: git worktree list), or clone it.",
+        )
+
+
 class NoSuchMission(NotFound):
     """A mission that this checkout has never seen."""
 

@@ -19,7 +19,11 @@ _MISSION = click.argument("mission", shell_complete=complete_mission)
 
 
 def _checkout(ctx: click.Context) -> Checkout:
-    return wiring.find_checkout(ctx.obj, os.environ)
+    """The checkout to look at; where every other verb would refuse it, that is said in one line."""
+    checkout = wiring.find_checkout(ctx.obj, os.environ)
+    if (unsafe := wiring.unsafe_here(checkout)) is not None:
+        complain(f"Only looking works here: {unsafe[0]}\n  {unsafe[1]}")
+    return checkout
 
 
 @click.command("list")
@@ -56,7 +60,8 @@ def status(ctx: click.Context, as_json: bool) -> None:
 
     checkout = _checkout(ctx)
     with wiring.open_sight(checkout, os.environ) as sight:
-        found = look(sight) if sight is not None else nothing_there(checkout.root)
+        thresholds = wiring.status_thresholds(checkout, os.environ)
+        found = look(sight, thresholds) if sight is not None else nothing_there(checkout.root)
     if as_json:
         say_json(found.to_json())
     else:
@@ -76,7 +81,7 @@ def why(ctx: click.Context, mission: str, as_json: bool) -> None:
     with wiring.open_sight(_checkout(ctx), os.environ) as sight:
         if sight is None:
             raise NoSuchMission(known)
-        answer = ask(sight, known, no_command=wiring.no_command(os.environ))
+        answer = ask(sight, known, no_command=wiring.no_command(os.environ, sight.checkout))
     if as_json:
         say_json(answer.to_json())
     else:

@@ -21,6 +21,7 @@ from kranzq.daemon.wake import Wake
 from kranzq.daemon.watch import Watcher
 from kranzq.dispatch.evidence import Backstop
 from kranzq.dispatch.parts import Empty, IsBusy, Left, Memory, Parts, Paused, Ran, Result
+from kranzq.dispatch.retention import Sweeper
 from kranzq.dispatch.settle import is_environment_fault
 from kranzq.dispatch.turn import ask_to_return, recover_only, turn
 from kranzq.errors import DaemonRuns, KranzqError
@@ -52,6 +53,8 @@ class Daemon:
     manager: ServiceManager
     timing: Timing = field(default_factory=Timing)
     known: Callable[[], set[str]] = set
+    renew: Callable[[Parts], Parts] = lambda parts: parts
+    """The parts with the settings that count now; asked before each turn."""
 
     def __post_init__(self) -> None:
         """Make what lasts as long as the daemon."""
@@ -62,6 +65,7 @@ class Daemon:
         self._backstop = Backstop(self.parts.clock, remembers=True)
         self._since = rfc3339(self.parts.clock.now())
         self._root = _key(self.parts.checkout.root)
+        self._sweeper = Sweeper()
         self._busy_looks = 0
         self._not_before = 0.0
         self._names: set[str] = set()
@@ -96,11 +100,16 @@ class Daemon:
             self.wake.clear()
             pause = self._turn()
             self._reap_strays()
+            self._sweep()
             if pause is None:
                 return
             self._wait(pause)
         self._show()
         self._finish()
+
+    def _sweep(self) -> None:
+        if self._is_there():
+            self._sweeper.sweep_if_due(self.parts)
 
     def _turn(self) -> float | None:
         """One turn; how long to wait before the next, None to leave at once."""
@@ -109,8 +118,9 @@ class Daemon:
         try:
             self._look_after_watch()
             self._show()  # before the turn: it may last for hours
+            self._renew()
             if (left := self._not_before - time.monotonic()) > 0:
-                return left
+                return min(left, self.timing.scan_s)
             self._names = self.known()  # what a mission removes must be named afterwards
             result = turn(self.parts, self._memory, self._backstop, self.stopping)
         except DaemonRuns:
@@ -120,6 +130,12 @@ class Daemon:
         except OSError as fault:
             return self._again(f"{fault.filename or self.parts.checkout.queue}: {fault.strerror or fault}")
         return self._after(result)
+
+    def _renew(self) -> None:
+        """Other settings may have mended what nothing could be started for."""
+        renewed = self.renew(self.parts)
+        if renewed is not self.parts:
+            self.parts, self._not_before = renewed, 0.0
 
     def _after(self, result: Result) -> float | None:
         if not isinstance(result, IsBusy):

@@ -15,6 +15,7 @@ from kranzq.dispatch.evidence import Backstop
 from kranzq.dispatch.hold import all_reported_survivors
 from kranzq.dispatch.parts import OpenQueue, Parts
 from kranzq.dispatch.recover import Confirm, Recovery, Report
+from kranzq.dispatch.retention import sweep
 from kranzq.events import LeftoversEnded, emit
 from kranzq.runs.folders import Runs
 from kranzq.runs.leftovers import Leftover, Seen, end, look
@@ -31,7 +32,9 @@ def recover_now(parts: Parts, *, dry_run: bool = False, kill: bool = True, confi
             done = {finding.claim for finding in again.findings}
             kept = tuple(finding for finding in report.findings if finding.claim not in done)
             moved = report.moved + again.moved
-            return replace(again, findings=kept + again.findings, ended=report.ended + again.ended, moved=moved)
+            report = replace(again, findings=kept + again.findings, ended=report.ended + again.ended, moved=moved)
+        if not dry_run:
+            sweep(parts, queue)
         return report
 
 

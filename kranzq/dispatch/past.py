@@ -10,6 +10,7 @@ from kranzq.model.ids import MissionId
 from kranzq.model.outcome import fate_name
 from kranzq.runs.folders import Runs
 from kranzq.runs.record import RunRecord
+from kranzq.runs.tree import Tree
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,7 @@ class Run:
     started_at: str | None
     ended_at: str | None
     reason: str
+    tree: Tree | None = None
 
     @classmethod
     def of(cls, record: RunRecord) -> Self:
@@ -41,6 +43,7 @@ class Run:
             record.started_at,
             record.ended_at,
             record.reason,
+            record.tree,
         )
 
     def to_json(self) -> dict[str, object]:
@@ -54,6 +57,7 @@ class Run:
             "signal": self.signal,
             "startedAt": self.started_at,
             "endedAt": self.ended_at,
+            "tree": self.tree.to_json() if self.tree is not None else None,
         }
 
 

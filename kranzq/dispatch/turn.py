@@ -97,7 +97,7 @@ def _run(
     parts: Parts, queue: OpenQueue, holding: Holding, one: Try, chosen: Chosen, interrupts: Interrupts
 ) -> tuple[Watched, Ending | None]:
     """Steps 6 to 8. The second value is why it could not be started."""
-    prepared = launch.prepare(parts, one, chosen)
+    prepared = launch.prepare(parts, queue, holding, one, chosen)
     if interrupts.wanted:
         prepared = Ending(Outcome.NOT_STARTED, _TOLD_TO_STOP, not_started=NotStarted.REQUEST, counted=False)
     refused = prepared if isinstance(prepared, Ending) else launch.start(parts, queue, holding, one, prepared)

@@ -15,14 +15,18 @@ from kranzq.model.checkout import Checkout
 from kranzq.model.entry import Entry
 from kranzq.model.outcome import Ending, NotStarted, Outcome
 from kranzq.runner import Prepared
+from kranzq.runs.preflight import why_not_here
 
 GIT_LOCATIONS = frozenset(
     {
         "GIT_ALTERNATE_OBJECT_DIRECTORIES",
         "GIT_CEILING_DIRECTORIES",
         "GIT_COMMON_DIR",
+        "GIT_CONFIG",
+        "GIT_CONFIG_PARAMETERS",
         "GIT_DIR",
         "GIT_DISCOVERY_ACROSS_FILESYSTEM",
+        "GIT_EXEC_PATH",
         "GIT_GRAFT_FILE",
         "GIT_IMPLICIT_WORK_TREE",
         "GIT_INDEX_FILE",
@@ -37,7 +41,9 @@ GIT_LOCATIONS = frozenset(
         "GIT_WORK_TREE",
     }
 )
-"""Where git found a repository for whoever started us; a mission must find its own."""
+"""Where git found a repository for whoever started us, and with what it was called; a mission must find its own."""
+OF_ONE_COMMIT = frozenset({"GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE"})
+"""What git tells the hooks of one commit: a daemon that a hook started would date all commits of missions by it."""
 OF_THE_DISPATCHER = frozenset(
     {
         "INVOCATION_ID",
@@ -51,6 +57,35 @@ OF_THE_DISPATCHER = frozenset(
     }
 )
 """What a service manager or a shell said to the dispatcher and to nobody else."""
+SESSION_MARKERS = frozenset(
+    {
+        "AI_AGENT",
+        "CLAUDECODE",
+        "CLAUDE_CODE_ENTRYPOINT",
+        "CLAUDE_CODE_SESSION_ID",
+        "CLAUDE_CODE_SSE_PORT",
+        "CODEX_SANDBOX",
+        "CODEX_SANDBOX_NETWORK_DISABLED",
+        "CODEX_THREAD_ID",
+        "CURSOR_AGENT",
+        "CURSOR_TRACE_ID",
+        "GEMINI_CLI",
+        "OPENCODE",
+    }
+)
+"""By which an agent knows that it runs inside another: a mission is nobody's inner session, and some refuse to be."""
+OF_A_VIRTUALENV = frozenset(
+    {
+        "PYTHONHOME",
+        "VIRTUAL_ENV",
+        "VIRTUAL_ENV_PROMPT",
+        "_OLD_VIRTUAL_PATH",
+        "_OLD_VIRTUAL_PS1",
+        "_OLD_VIRTUAL_PYTHONHOME",
+        "__PYVENV_LAUNCHER__",
+    }
+)
+"""What an activated virtualenv says of itself; PATH stays, since the configured command may lie in it."""
 MARKS = frozenset(
     {
         "KRANZ_CLAIM",
@@ -61,7 +96,7 @@ MARKS = frozenset(
         "KRANZ_RUN_NUMBER",
     }
 )
-_NOT_PASSED_ON = GIT_LOCATIONS | OF_THE_DISPATCHER | MARKS
+NOT_PASSED_ON = GIT_LOCATIONS | OF_ONE_COMMIT | OF_THE_DISPATCHER | SESSION_MARKERS | OF_A_VIRTUALENV | MARKS
 _SECRET_WORDS = ("TOKEN", "SECRET", "KEY", "PASSWORD")
 _DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
 
@@ -90,7 +125,7 @@ class MissionRunner:
 
     def prepare(self, checkout: Checkout, entry: Entry, marks: Mapping[str, str]) -> Prepared | Ending:
         """What to start, or why it cannot be started. `entry` is already without what its signature does not cover."""
-        if (why := self._no_checkout(checkout)) is not None:
+        if (why := why_not_here(checkout, self.min_free_disk)) is not None:
             return _not_started(NotStarted.ENVIRONMENT, why)
         own = entry.own.command if entry.own is not None else ()
         env = {**mission_environment(self.environ, self.names), **(entry.own.env if entry.own else {}), **marks}
@@ -112,21 +147,11 @@ class MissionRunner:
             repo=marks["KRANZ_REPO"],
         )
 
-    def _no_checkout(self, checkout: Checkout) -> str | None:
-        if not os.path.isdir(checkout.root):
-            return f"the checkout {checkout.root} is gone"
-        if checkout.has_git and not os.path.exists(checkout.git):
-            return f"{checkout.git} is gone"
-        free = os.statvfs(checkout.root)
-        if free.f_bavail * free.f_frsize < self.min_free_disk:
-            return f"less than {self.min_free_disk / 2**20:.0f} MiB are free on the disk of {checkout.root}"
-        return None
-
 
 def mission_environment(environ: Mapping[str, str], names: tuple[str, ...] | None = None) -> dict[str, str]:
-    """A mission's environment: the dispatcher's without git's locations, our secrets and the marks of other runs."""
+    """A mission's environment: the dispatcher's without NOT_PASSED_ON and our secrets."""
     kept = {name: text for name, text in environ.items() if names is None or name in names}
-    return {name: text for name, text in kept.items() if name not in _NOT_PASSED_ON and not _is_secret(name)}
+    return {name: text for name, text in kept.items() if name not in NOT_PASSED_ON and not _is_secret(name)}
 
 
 def find_executable(name: str, path: str, cwd: str) -> str | None:

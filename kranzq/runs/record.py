@@ -15,6 +15,7 @@ from kranzq.errors import BadMissionId
 from kranzq.model.ids import MissionId
 from kranzq.model.outcome import Ending, Fate, NotStarted, Outcome, fate_from_json, fate_to_json
 from kranzq.model.process import ProcessIdentity
+from kranzq.runs.tree import Tree
 
 STATES = ("claiming", "starting", "running", "ended")
 FORMAT = 1
@@ -61,6 +62,7 @@ class RunRecord:
     counted: bool = True
     not_started: NotStarted | None = None
     retries: int = 0
+    tree: Tree | None = None
     version: str = __version__
 
     @property
@@ -102,6 +104,7 @@ def render(record: RunRecord) -> bytes:
         "counted": record.counted,
         "notStarted": record.not_started.value if record.not_started is not None else None,
         "retries": record.retries,
+        "tree": record.tree.to_json() if record.tree is not None else None,
     }
     return json.dumps(shown, indent=1).encode()
 
@@ -154,6 +157,7 @@ def parse(data: bytes) -> RunRecord | None:
         counted=value.get("counted") is not False,
         not_started=_NOT_STARTED.get(_text(value, "notStarted")),
         retries=_whole(value, "retries") or 0,
+        tree=Tree.from_json(value.get("tree")),
         version=_text(value, "kranzq"),
     )
 

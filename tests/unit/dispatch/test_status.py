@@ -136,7 +136,7 @@ def test_long_runs_and_long_silence_are_warned_of(tmp_path: Path, keeper: int) -
     found = texts(look(tmp_path))
 
     assert "m-1 has run for more than 2 hours" in found
-    assert "m-1 has said nothing for 180 min" in found
+    assert "m-1 has said nothing for 3 hours" in found
 
 
 def test_an_end_that_cannot_be_recorded_is_named(tmp_path: Path, keeper: int) -> None:

@@ -1,0 +1,109 @@
+"""Which runs are kept, by age and count, and which never go: whatever somebody still needs or may still be using.
+
+Kept whatever their age: the newest run of a mission (its number must not be given out again), its last end (other
+missions may wait for it), runs of an entry that is still in the queue (its tries are counted from them), runs whose
+claim lies there, runs without an end whose keeper is not proven gone, and runs that left processes which live.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Container, Iterator
+from dataclasses import dataclass
+
+from kranzq.disk.leavings import finish_removals, remove_whole
+from kranzq.liveness import Place, judge, place_of, start_ticks
+from kranzq.model.ids import MissionId
+from kranzq.model.process import Liveness
+from kranzq.runs.folders import RunFolder, Runs
+from kranzq.runs.record import RunRecord
+
+ENDED = "ended"
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """How much is kept; ages in seconds."""
+
+    runs_per_mission: int = 20
+    runs_age_s: float = 90 * 86400.0
+    quarantine_count: int = 1000
+    quarantine_age_s: float = 90 * 86400.0
+
+
+@dataclass(frozen=True, slots=True)
+class InQueue:
+    """What the queue still has: the names of its claims, and the entry ids of a mission (None for one without)."""
+
+    claims: Container[str]
+    entry_ids: Callable[[MissionId], Container[str | None]]
+
+
+def prune_runs(runs: Runs, keep: Keep, queue: InQueue, now: float) -> int:
+    """Remove the runs that nobody needs any more; how many were removed."""
+    return sum(_prune(runs, mission, keep, queue, now) for mission in runs.missions())
+
+
+def _prune(runs: Runs, mission: MissionId, keep: Keep, queue: InQueue, now: float) -> int:
+    folder = runs.open_tries(mission)
+    if folder is None:
+        return 0
+    try:
+        finish_removals(folder)
+        numbers = runs.numbers(mission)
+        surplus = numbers[: max(0, len(numbers) - keep.runs_per_mission)]
+        old = [run for run in numbers[:-1] if run not in surplus and _age(folder, run, now) > keep.runs_age_s]
+        candidates = sorted({*surplus, *old})
+        if not candidates:
+            return 0  # the usual case: no record was read
+        last_end = next((record.run for record in runs.records(mission) if record.state == ENDED), None)
+        ids = queue.entry_ids(mission)
+        return sum(
+            remove_whole(folder, f"{run:03d}")
+            for run in candidates
+            if run != last_end and _may_go(runs, mission, run, ids, queue, age_s=_age(folder, run, now), keep=keep)
+        )
+    finally:
+        os.close(folder)
+
+
+def _may_go(
+    runs: Runs, mission: MissionId, run: int, ids: Container[str | None], queue: InQueue, *, age_s: float, keep: Keep
+) -> bool:
+    folder = runs.open(mission, run)
+    if folder is None:
+        return False
+    with folder:
+        record = folder.read()
+        if record is None:  # nothing tells whose it is, so only its age does
+            return age_s > keep.runs_age_s
+        return not any(_uses(folder, record, ids, queue))
+
+
+def _uses(folder: RunFolder, record: RunRecord, ids: Container[str | None], queue: InQueue) -> Iterator[bool]:
+    """Each reason for which somebody may still need the run."""
+    yield record.claim in queue.claims
+    yield record.entry.id in ids
+    if record.state != ENDED:
+        yield judge(record.keeper).verdict is not Liveness.GONE
+    end = folder.read_exit(record.nonce)
+    for one in end.survivors if end is not None else ():
+        yield _may_live(record, one.get("pid"), one.get("startTicks"))
+
+
+def _may_live(record: RunRecord, pid: object, ticks: object) -> bool:
+    match place_of(record.keeper):
+        case Place.HERE:
+            return type(pid) is int and start_ticks(pid) == ticks
+        case Place.OTHER_BOOT:
+            return False
+        case Place.OTHER_NAMESPACE | Place.ELSEWHERE:
+            return True
+
+
+def _age(folder: int, run: int, now: float) -> float:
+    """Seconds since something was last put into a run's folder or taken out of it."""
+    try:
+        return now - os.stat(f"{run:03d}", dir_fd=folder, follow_symlinks=False).st_mtime
+    except OSError:
+        return 0.0
