@@ -36,6 +36,7 @@ SPARE, WISH_LIMIT, LOG_LIMIT = 16 * 1024, 8 * 1024, 256 * 1024
 PUNCH_HOLE_KEEP_SIZE = 0x02 | 0x01
 SOON, BLOCK = 0.005, 4096
 LIBC = ctypes.CDLL(None, use_errno=True)
+SHARED = stat.S_ISGID | stat.S_IWGRP  # a folder that a group shares, which says so
 ENDING = frozenset({signal.SIGTERM, signal.SIGINT})
 WATCHED = ENDING | {signal.SIGCHLD, signal.SIGIO}
 ENTRY_FAULTS = {errno.ENOENT, errno.EACCES, errno.ENOEXEC, errno.ENOTDIR, errno.E2BIG, errno.ELOOP, errno.ENAMETOOLONG}
@@ -373,7 +374,10 @@ class Keeper:
         """Create a hidden file in the run folder."""
         self.names += 1
         name = f".exit.json.{os.getpid()}.{self.names}.tmp"
-        return name, os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=self.run)
+        fd = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=self.run)
+        if os.fstat(self.run).st_mode & SHARED == SHARED:
+            os.fchmod(fd, 0o660)
+        return name, fd
 
     def put(self, name: str, data: bytes, file: tuple[str, int]) -> None:
         """Make `name` in the run folder this content, whole and synced, as are the folders made for it."""

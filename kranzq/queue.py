@@ -244,7 +244,7 @@ def read_enqueue_source(repo: Repo, mission: str) -> Source | None:
 def remove_enqueue_source(repo: Repo, mission: str) -> bool:
     """Take a binding back, as after a failed enqueue. False when there was none."""
     checkout, wanted = _checkout(repo), MissionId(mission)
-    with contextlib.suppress(NotFound), wiring.open_queue(checkout) as queue:
+    with contextlib.suppress(NotFound), wiring.open_to_change(checkout) as queue:
         return queue.unbind(wanted)
     return False
 
@@ -252,7 +252,7 @@ def remove_enqueue_source(repo: Repo, mission: str) -> bool:
 def return_enqueue_source(repo: Repo, mission: str) -> bool:
     """Mark a binding as returned: its producer has seen its own transition. False when there was none."""
     checkout, wanted = _checkout(repo), MissionId(mission)
-    with contextlib.suppress(NotFound), wiring.open_queue(checkout) as queue:
+    with contextlib.suppress(NotFound), wiring.open_to_change(checkout) as queue:
         return queue.return_source(wanted)
     return False
 
@@ -260,7 +260,7 @@ def return_enqueue_source(repo: Repo, mission: str) -> bool:
 def cancel_enqueue_source(repo: Repo, mission: str) -> bool:
     """Mark a binding as cancelled. False when there was none."""
     checkout, wanted = _checkout(repo), MissionId(mission)
-    with contextlib.suppress(NotFound), wiring.open_queue(checkout) as queue:
+    with contextlib.suppress(NotFound), wiring.open_to_change(checkout) as queue:
         return queue.cancel_source(wanted)
     return False
 

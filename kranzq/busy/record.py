@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass
 
 from kranzq.disk import atomic
+from kranzq.disk.modes import counts
 from kranzq.disk.read import Unreadable, read_regular
 from kranzq.model.process import ProcessIdentity
 
@@ -43,7 +44,7 @@ def read(queue: int) -> BusyRecord | None:
     """The record, or None when there is none that can be read."""
     try:
         found = read_regular(BUSY_JSON, dir_fd=queue)
-        value = json.loads(found.data) if found is not None else None
+        value = json.loads(found.data) if found is not None and counts(found.stat, queue) else None
     except (Unreadable, ValueError, RecursionError):
         return None
     if not isinstance(value, dict) or (process := ProcessIdentity.from_json(value.get("process"))) is None:

@@ -39,9 +39,9 @@ def check(ctx: click.Context, as_json: bool) -> None:
 def _checks(checkout: Checkout, environ: Mapping[str, str]) -> Iterator[Check]:
     from kranzq.dispatch import checkup, machine_check
 
-    settings, min_free = _settings(environ)
+    settings, min_free = _settings(checkout, environ)
     yield from settings
-    yield checkup.of_key(lambda: _current_key(environ))
+    yield from checkup.of_keys(wiring.keyring(environ).seen)
     yield from machine_check.of_machine(checkout, environ.get("PATH"), min_free=min_free)
     yield from checkup.of_checkout(checkout)
     try:
@@ -49,13 +49,13 @@ def _checks(checkout: Checkout, environ: Mapping[str, str]) -> Iterator[Check]:
             if sight is None:
                 yield checkup.Check("queue", "warning", "there is none yet", "Make it with: kranzq init")
                 return
-            for part in (checkup.of_queue, checkup.of_claims, checkup.of_trust, checkup.of_daemon):
+            for part in (checkup.of_queue, checkup.of_claims, checkup.of_trust, checkup.of_planted, checkup.of_daemon):
                 yield from part(sight)
     except KranzqError as fault:
         yield checkup.Check("queue", "fault", fault.sentence.rstrip("."), fault.advice)
 
 
-def _settings(environ: Mapping[str, str]) -> tuple[list[Check], int]:
+def _settings(checkout: Checkout, environ: Mapping[str, str]) -> tuple[list[Check], int]:
     """What is wrong with the settings, and the space that a mission needs by them."""
     from kranzq.config import config_path, unknown_variables
     from kranzq.dispatch.checkup import Check
@@ -63,7 +63,7 @@ def _settings(environ: Mapping[str, str]) -> tuple[list[Check], int]:
     found = []
     min_free = 0
     try:
-        config = wiring.load_config(environ)
+        config = wiring.load_config(environ, checkout=checkout)
         min_free = config.mission.min_free_disk
         path = config_path(environ)
         found.append(Check("settings", "ok", path if os.path.exists(path) else f"the defaults; {path} is not there"))
@@ -72,13 +72,13 @@ def _settings(environ: Mapping[str, str]) -> tuple[list[Check], int]:
             found.append(Check("command", "ok", text))
     except KranzqError as fault:
         found.append(Check("settings", "fault", fault.sentence.rstrip("."), fault.advice))
+    of_checkout = wiring.checkout_settings(checkout, environ)
+    if of_checkout.notice is not None:
+        found.append(Check("checkout settings", "warning", *of_checkout.notice))
+    elif of_checkout.state == "trusted":
+        found.append(Check("checkout settings", "ok", f"{of_checkout.path} counts since {of_checkout.since}"))
     found += [
         Check("variables", "warning", f"{name} means nothing", "Look for a typing mistake, or unset it")
         for name in unknown_variables(environ)
     ]
     return found, min_free
-
-
-def _current_key(environ: Mapping[str, str]) -> str | None:
-    key = wiring.keyring(environ).find_current()
-    return key.id if key is not None else None

@@ -20,8 +20,9 @@ _JSON = click.option("--json", "as_json", is_flag=True, help="For programs; keys
 
 @click.command()
 @click.option("--on-stop", type=click.Choice(["wait", "leave", "end"]), help="What stopping does to a running mission.")
+@click.option("--as-root", is_flag=True, help="Root means it, in another user's checkout (in a container).")
 @click.pass_obj
-def daemon(directory: str, on_stop: str | None) -> None:
+def daemon(directory: str, on_stop: str | None, *, as_root: bool) -> None:
     """Dispatch missions of this checkout, in the foreground, until stopped.
 
     The first TERM, INT or HUP lets no new mission begin; the second ends the running one and puts it back.
@@ -32,15 +33,16 @@ def daemon(directory: str, on_stop: str | None) -> None:
     from kranzq.cli.log import log_to
 
     log_to(sys.stdout)
-    one = wiring.daemon(checkout, os.environ, {"daemon.on_stop": on_stop})
+    one = wiring.daemon(checkout, wiring.environ_of(os.environ, as_root=as_root), {"daemon.on_stop": on_stop})
     say(f"kranzq serves {checkout.root} as process {os.getpid()}; stop it with Ctrl-C or: kranzq stop")
     one.run()
 
 
 @click.command()
 @click.option("--once", is_flag=True, help="One mission at most; exit 4 when the checkout is busy.")
+@click.option("--as-root", is_flag=True, help="Root means it, in another user's checkout (in a container).")
 @click.pass_obj
-def drain(directory: str, *, once: bool) -> None:
+def drain(directory: str, *, once: bool, as_root: bool) -> None:
     """Run what is due, one mission after the other, then leave. Needs no daemon."""
     checkout = wiring.find_checkout(directory, os.environ)
     wiring.refuse_inside_mission(checkout, "drain", os.environ)
@@ -48,7 +50,7 @@ def drain(directory: str, *, once: bool) -> None:
     from kranzq.cli.log import log_to
 
     log_to(sys.stderr)
-    done = wiring.drain(checkout, os.environ, once=once)
+    done = wiring.drain(checkout, wiring.environ_of(os.environ, as_root=as_root), once=once)
     if done.busy is not None:
         complain(f"The checkout is busy: {done.busy}.\n  See: kranzq status")
         sys.exit(EXIT_BUSY)
@@ -82,15 +84,17 @@ def stop(directory: str, *, now: bool, wait: bool) -> None:
 @click.option("--dry-run", is_flag=True, help="Only say what would be done.")
 @click.option("--no-kill", is_flag=True, help="Name leftovers, end none.")
 @click.option("--yes", is_flag=True, help="End leftovers without asking.")
+@click.option("--as-root", is_flag=True, help="Root means it, in another user's checkout (in a container).")
 @_JSON
 @click.pass_obj
-def recover(directory: str, *, dry_run: bool, no_kill: bool, yes: bool, as_json: bool) -> None:
+def recover(directory: str, *, dry_run: bool, no_kill: bool, yes: bool, as_root: bool, as_json: bool) -> None:
     """After a crash: put every claim where it belongs, with the proof beside it."""
     checkout = wiring.find_checkout(directory, os.environ)
     wiring.refuse_inside_mission(checkout, "recover", os.environ)
     asks = not (yes or as_json or dry_run or no_kill) and sys.stdin.isatty()
     confirm: Confirm | None = _ask if asks else None
-    report = wiring.recover(checkout, os.environ, dry_run=dry_run, kill=not no_kill, confirm=confirm)
+    environ = wiring.environ_of(os.environ, as_root=as_root)
+    report = wiring.recover(checkout, environ, dry_run=dry_run, kill=not no_kill, confirm=confirm)
     if as_json:
         say_json(report_json(report))
     else:

@@ -6,10 +6,11 @@ import json
 import os
 import time
 
-from kranzq.daemon.single import FLOCK, RECORD
+from kranzq.daemon.single import RECORD
 from kranzq.daemon.stopping import STOP
 from kranzq.disk import atomic
 from kranzq.disk.read import Unreadable, open_folder, read_regular
+from kranzq.dispatch.daemon_seen import is_daemon_locked
 from kranzq.liveness import judge
 from kranzq.model.checkout import Checkout
 from kranzq.model.clock import rfc3339
@@ -52,4 +53,4 @@ def _daemon(queue: int) -> ProcessIdentity | None:
     process = ProcessIdentity.from_json(value.get("process")) if isinstance(value, dict) else None
     if process is None or judge(process).verdict is Liveness.GONE:
         return None
-    return process if os.access(FLOCK, os.F_OK, dir_fd=queue) else None
+    return None if is_daemon_locked(queue) is False else process  # a record without its lock is no daemon's

@@ -64,6 +64,11 @@ class Stopping:
         """What stopping does to a running mission."""
         return "end" if self.now else self._on_stop
 
+    def settle_on(self, on_stop: OnStop) -> None:
+        """From now on, stopping does this to a running mission; a stop that was begun stays as it is."""
+        if self._first is None:
+            self._on_stop = on_stop
+
     def listen(self) -> None:
         """Take over TERM, INT and HUP of this process (from its main thread)."""
         signal.set_wakeup_fd(self._wake.write_fd, warn_on_full_buffer=False)

@@ -76,6 +76,11 @@ def refuse_foreign_checkout(checkout: Checkout, *, as_root: bool = False) -> Non
             f"{checkout.root} is shared by group {group_name(group)}, and this user is not in it.",
             "Use a checkout of your own, or join the group.",
         )
+    if checkout.has_git and not os.access(checkout.git, os.R_OK):
+        raise Refused(
+            f"{checkout.git} may not be read by this user, and one half of the busy lock is on it.",
+            f"Let its owner open it to the group: chmod -R g+rX {checkout.git}",
+        )
 
 
 def declared_group(checkout: Checkout) -> int | None:
@@ -140,7 +145,7 @@ def group_name(gid: int) -> str:
 
 
 def _asides(checkout: Checkout) -> list[str]:
-    return [f"{checkout.queue}/{name}" for name in ("waiting", "parked")]
+    return [f"{checkout.queue}/{name}" for name in ("waiting", "parked", "inbox")]
 
 
 def _why_foreign(seen: os.stat_result, path: str, *, shared: bool) -> Unsafe | None:

@@ -1,4 +1,4 @@
-"""What a person allows for a checkout, and which entries wait for it. Below the verb `trust`.
+"""What a person allows for a checkout, its settings and keys, and which entries wait for it. Below the verb `trust`.
 
 A moved checkout's entries are signed anew one by one, each in one atomic step; whatever else is wrong with a signature
 stays as it is.
@@ -12,6 +12,7 @@ from typing import Protocol
 
 from kranzq.backend import MissionQueue
 from kranzq.model.claim import Place
+from kranzq.model.clock import rfc3339
 from kranzq.model.entry import Entry, render
 from kranzq.model.ids import MissionId
 from kranzq.model.state import State
@@ -19,6 +20,7 @@ from kranzq.trust.approval import Approvals
 from kranzq.trust.key import Keyring
 from kranzq.trust.mac import Signature, resign, verify
 from kranzq.trust.may_run import Gate, PermitKind
+from kranzq.trust.settings import SettingsSeen, look_at_settings
 
 
 class TrustQueue(MissionQueue, Protocol):
@@ -58,12 +60,30 @@ class Trust:
     """One checkout's approvals, keys and queue."""
 
     root: str
-    queue: TrustQueue
+    queue: TrustQueue | None
     keys: Keyring
     approvals: Approvals
 
+    def settings(self) -> SettingsSeen:
+        """The settings file of the checkout, and whether it counts."""
+        return look_at_settings(self.root, self.approvals)
+
+    def to_json(self) -> dict[str, object]:
+        """All that is allowed and what waits, with the documented keys."""
+        seen = self.settings()
+        keys = self.keys.seen()
+        return {
+            "repo": self.root,
+            "unsigned": self.approvals.unsigned(self.root),
+            "settings": {"state": seen.state, "digest": seen.digest or None, "why": seen.why},
+            "keys": [{"id": key.id, "since": rfc3339(key.since), "current": key.current} for key in keys],
+            "waiting": [each.to_json() for each in self.waiting()],
+        }
+
     def waiting(self) -> list[Waiting]:
         """The entries that a person has to say something about."""
+        if self.queue is None:
+            return []
         gate = Gate(self.keys, self.approvals)
         found = []
         for place in self._places():
@@ -75,6 +95,8 @@ class Trust:
 
     def sign_moved(self) -> list[Waiting]:
         """Sign the entries of a moved checkout for where it is now; those that were."""
+        if self.queue is None:
+            return []
         key = None
         signed = []
         for place in self._places():
@@ -92,7 +114,8 @@ class Trust:
         return signed
 
     def _places(self) -> list[Place]:
-        return [place for place in self.queue.places() if place.state is not State.CLAIMED]
+        places = self.queue.places() if self.queue is not None else ()
+        return [place for place in places if place.state is not State.CLAIMED]
 
 
 def _command(entry: Entry) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from kranzq.busy import foreign
 from kranzq.busy import record as busy_record
 from kranzq.busy.foreign import Engines
 from kranzq.busy.lock import BusyLock
+from kranzq.disk.owners import user_name
 from kranzq.disk.read import Unreadable, read_regular
 from kranzq.dispatch.evidence import Backstop, judge_holder
 from kranzq.dispatch.lock_table import is_flocked
@@ -161,11 +162,11 @@ def is_here(record: RunRecord | None) -> bool:
 def _running(sight: Sight, claim: ClaimSeen, pid: int | None, by: By) -> BusySeen:
     mission, record = claim.claimed.place.mission, claim.record
     if record is None:
-        return BusySeen(by, claim.judged.evidence, mission, pid, claim.claimed.modified_at)
+        return BusySeen(by, claim.judged.evidence + _of_user(pid), mission, pid, claim.claimed.modified_at)
     runs = Runs(sight.checkout, sight.queue.kranz_fd)
     return BusySeen(
         by,
-        f"run {record.run} of mission {mission}",
+        f"run {record.run} of mission {mission}" + _of_user(pid if is_here(record) else None),
         mission,
         pid,
         seconds_of(record.started_at) or seconds_of(record.created_at),
@@ -173,6 +174,14 @@ def _running(sight: Sight, claim: ClaimSeen, pid: int | None, by: By) -> BusySee
         record.process[0] if record.process is not None and is_here(record) else None,
         last_output(runs, mission, record.run),
     )
+
+
+def _of_user(pid: int | None) -> str:
+    """Whose process it is, where it is another user's."""
+    with contextlib.suppress(OSError):
+        if pid and (owner := os.stat(f"/proc/{pid}").st_uid) != os.geteuid():
+            return f", of user {user_name(owner)}"
+    return ""
 
 
 def _without_lock(sight: Sight, claims: Sequence[ClaimSeen]) -> BusySeen | None:

@@ -7,19 +7,22 @@ what to do. What only a try on the disk would show is asked of the kernel instea
 from __future__ import annotations
 
 import os
-import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from kranzq.disk.owners import declared_group, group_name, refuse_foreign_checkout, unsafe_folder
 from kranzq.dispatch.busy_seen import occupancy
 from kranzq.dispatch.daemon_seen import DaemonSeen, HiddenDaemon, look_for_daemon
 from kranzq.dispatch.look import Sight
+from kranzq.dispatch.planted import tracked_notice, unbelieved
 from kranzq.errors import Refused
 from kranzq.liveness import judge_claim
 from kranzq.model.checkout import Checkout
+from kranzq.model.clock import rfc3339
 from kranzq.model.process import Liveness
 from kranzq.model.state import State
+from kranzq.trust.key import KeySeen
 
 Grade = Literal["ok", "warning", "fault"]
 _SHOWN = 3
@@ -46,12 +49,14 @@ def of_checkout(checkout: Checkout) -> Iterator[Check]:
         linked = not os.path.isdir(checkout.git)
         kind = "a linked worktree or submodule (.git is a file)" if linked else "a git checkout (.git is a directory)"
     yield Check("checkout", "ok", f"{checkout.root}: {kind}")
-    for path in (checkout.kranz, checkout.queue, checkout.missions):
-        if (found := _of_folder(path)) is not None:
-            yield found
-    if os.geteuid() == 0 and (owner := os.stat(checkout.root).st_uid) != 0:
-        text = f"this is root, the checkout belongs to user {owner}"
-        yield Check("owner", "warning", text, "Run kranzq as that user")
+    if (unsafe := unsafe_folder(checkout)) is not None:
+        yield Check("folder", "fault", f"{unsafe.path}: {unsafe.why}", unsafe.advice)
+    try:
+        refuse_foreign_checkout(checkout)
+    except Refused as fault:
+        yield Check("owner", "fault", fault.sentence.rstrip("."), fault.advice)
+    if (group := declared_group(checkout)) is not None:
+        yield Check("group", "ok", f"shared by group {group_name(group)}: what is made here, its members can write")
 
 
 def of_queue(sight: Sight) -> Iterator[Check]:
@@ -114,13 +119,32 @@ def of_trust(sight: Sight) -> Iterator[Check]:
         yield Check("trust", "ok", "every entry may run here")
 
 
-def of_key(find_current: Callable[[], str | None]) -> Check:
-    """The user's signing key."""
+def of_planted(sight: Sight) -> Iterator[Check]:
+    """What a clone, a link or another user brought along: it is not believed."""
+    if (notice := tracked_notice(sight.checkout.root)) is not None:
+        yield Check("tracked", "warning", *notice)
+    found = [f"{path} ({why})" for path, why in unbelieved(sight.checkout, sight.queue.kranz_fd)]
+    yield _named("records", found, "record that is not believed", "Remove it if it is not yours", good="all are ours")
+
+
+def of_keys(seen: Callable[[], Sequence[KeySeen]]) -> Iterator[Check]:
+    """The user's signing keys: which one signs, and which older ones still verify."""
     try:
-        key_id = find_current()
+        keys = seen()
     except Refused as fault:
-        return Check("key", "fault", fault.sentence.rstrip("."), fault.advice)
-    return Check("key", "ok", f"{key_id} signs" if key_id is not None else "none yet; the first enqueue makes one")
+        yield Check("key", "fault", fault.sentence.rstrip("."), fault.advice)
+        return
+    current = next((key for key in keys if key.current), None)
+    if current is None:
+        yield Check("key", "ok", "none yet; the first enqueue makes one")
+    elif not current.fault:
+        yield Check("key", "ok", f"{current.id} signs, since {rfc3339(current.since)}")
+    for key in keys:
+        if key.fault:
+            yield Check("key", "fault", key.fault, "Mend it, or make a new one with: kranzq trust --rotate-key")
+    older = [f"{key.id} (made {rfc3339(key.since)})" for key in keys if not key.current and not key.fault]
+    if older:
+        yield Check("older keys", "ok", f"{', '.join(older)}: what they signed stays good; remove a file to end that")
 
 
 def dead_temporaries(queue: int) -> list[str]:
@@ -138,22 +162,6 @@ def dead_temporaries(queue: int) -> list[str]:
         if pid.isascii() and pid.isdigit() and judge_claim(int(pid), None, modified).verdict is Liveness.GONE:
             found.append(name)
     return found
-
-
-def _of_folder(path: str) -> Check | None:
-    try:
-        seen = os.stat(path, follow_symlinks=False)
-    except FileNotFoundError:
-        return None
-    except OSError as fault:
-        return Check("folder", "fault", f"{path} cannot be looked at: {fault.strerror}", "Look at its owner and mode")
-    if not stat.S_ISDIR(seen.st_mode):
-        return Check("folder", "fault", f"{path} is a link or no directory", "Remove it, then type: kranzq init")
-    if seen.st_mode & stat.S_IWOTH:
-        return Check("folder", "fault", f"everybody may write to {path}", f"Type: chmod o-w {path}")
-    if seen.st_mode & stat.S_IWGRP and seen.st_gid not in {os.getegid(), *os.getgroups()}:
-        return Check("folder", "warning", f"a group that is not yours may write to {path}", f"Type: chmod g-w {path}")
-    return None
 
 
 def _named(name: str, found: list[str], what: str, advice: str, *, good: str) -> Check:

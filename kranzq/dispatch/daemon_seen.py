@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
+from kranzq.disk.modes import counts
 from kranzq.disk.read import Unreadable, read_regular
 from kranzq.dispatch.lock_table import is_flocked
 from kranzq.liveness import judge
@@ -55,12 +56,12 @@ def look_for_daemon(queue: int) -> DaemonSeen | HiddenDaemon | None:
     try:
         found = read_regular(DAEMON_JSON, dir_fd=queue)
     except Unreadable as fault:
-        return HiddenDaemon(f"{DAEMON_JSON} cannot be read: {fault.why}") if _is_locked(queue) else None
-    value = load(found.data) if found is not None else None
+        return HiddenDaemon(f"{DAEMON_JSON} cannot be read: {fault.why}") if is_daemon_locked(queue) else None
+    value = load(found.data) if found is not None and counts(found.stat, queue) else None
     process = ProcessIdentity.from_json(value.get("process")) if value is not None else None
     if value is None or process is None:
         return None
-    judged, held = judge(process), _is_locked(queue)
+    judged, held = judge(process), is_daemon_locked(queue)
     if judged.verdict is Liveness.GONE or held is False:
         return None
     if judged.verdict is Liveness.UNKNOWN and held is None:
@@ -72,7 +73,7 @@ def look_for_daemon(queue: int) -> DaemonSeen | HiddenDaemon | None:
     return DaemonSeen(process.pid, since, watching, last_scan, version, value.get("stopping") is True, on_stop)
 
 
-def _is_locked(queue: int) -> bool | None:
+def is_daemon_locked(queue: int) -> bool | None:
     """Whether a daemon's lock is held; None when it cannot be told from here."""
     try:
         fd = os.open(DAEMON_FLOCK, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=queue)

@@ -115,6 +115,8 @@ class Recovery:
 
         if judged.verdict is not Liveness.GONE:
             return found("left alone")
+        if record is None and self.runs.are_hidden(claimed.place.mission):
+            return found("left to its owner: this user may not read its records")
         left = self._leftovers_of(record, spare) if record is not None else ()
         if self.dry_run:
             return found(f"would be {'settled' if record is not None else 'put back'}", left)

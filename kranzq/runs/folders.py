@@ -15,7 +15,9 @@ from dataclasses import dataclass
 from typing import Self
 
 from kranzq.disk import atomic
+from kranzq.disk.modes import counts, is_shared, mode_in
 from kranzq.disk.read import ENTRY_LIMIT, GONE, RECORD_LIMIT, Unreadable, open_folder, read_regular
+from kranzq.disk.tracked import tracked
 from kranzq.errors import StoreUnavailable
 from kranzq.model.checkout import Checkout
 from kranzq.model.clock import rfc3339, seconds_of
@@ -98,7 +100,10 @@ class RunFolder:
     def open_for_writing(self, name: str) -> int:
         """A descriptor that appends to a file of the run, made with mode 0600."""
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        return os.open(name, flags, 0o600, dir_fd=self.fd)
+        fd = os.open(name, flags, 0o600, dir_fd=self.fd)
+        if is_shared(self.fd):
+            os.fchmod(fd, mode_in(self.fd, 0o600))
+        return fd
 
     def discard(self) -> None:
         """Remove the folder of a try that came to nothing before anything ran."""
@@ -153,6 +158,8 @@ class Runs:
 
     def open(self, mission: MissionId, run: int) -> RunFolder | None:
         """One run's folder, or None when it is not there."""
+        if self._is_tracked(mission, run):
+            return None
         fd = self._open("missions", mission, "dispatch", _name(run))
         return None if fd is None else RunFolder(fd, f"{self._path(mission)}/{_name(run)}", mission, run)
 
@@ -198,6 +205,12 @@ class Runs:
                     return RunFolder(fd, f"{self._path(mission)}/{_name(run)}", mission, run, made + 1)
         raise StoreUnavailable(self._path(mission), "no free run number was found")
 
+    def _is_tracked(self, mission: MissionId, run: int) -> bool:
+        """Whether git brought this run along: then it is no run of ours. Where it cannot be told it counts."""
+        folder = f".kranz/missions/{mission}"
+        found = tracked(self.checkout.root, folder, f"{folder}/dispatch")
+        return found.has(f"{folder}/dispatch/{_name(run)}") is True
+
     def _path(self, mission: MissionId) -> str:
         return f"{self.checkout.missions}/{mission}/dispatch"
 
@@ -210,6 +223,9 @@ class Runs:
                 return None
             finally:
                 os.close(parent)
+            if not counts(os.fstat(fd), self.kranz):
+                os.close(fd)
+                return None
             parent = fd
         return parent
 
@@ -231,7 +247,7 @@ def _make(name: str, parent: int, mode: int) -> bool:
         os.mkdir(name, mode, dir_fd=parent)
     except FileExistsError:
         return False
-    os.chmod(name, mode, dir_fd=parent)
+    os.chmod(name, mode_in(parent, mode, folder=True), dir_fd=parent)
     return True
 
 
@@ -248,6 +264,6 @@ def _read(fd: int, name: str, limit: int = _LIMIT) -> bytes | None:
         if fault.errno in GONE:
             return None
         raise
-    if found is None or found.stat.st_uid not in {os.geteuid(), 0}:
+    if found is None or not counts(found.stat, fd):
         return None
     return found.data

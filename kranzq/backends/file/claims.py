@@ -24,6 +24,7 @@ from kranzq.backends.file.layout import (
     parse_entry_name,
 )
 from kranzq.disk import atomic
+from kranzq.disk.tracked import is_tracked
 from kranzq.errors import ClaimLost
 from kranzq.model.claim import Claimed, Place
 from kranzq.model.entry import render
@@ -52,10 +53,10 @@ def take(folders: Folders, candidate: Candidate, pid: int, suffix: str) -> Claim
 
 
 def listed(folders: Folders) -> Iterator[Claimed]:
-    """All claims that lie in the queue. Text that only looks like one is none."""
+    """All claims that lie in the queue. Text that only looks like one is none, and so is what git brought along."""
     for name in sorted(names_in(folders.queue)):
         parsed = parse_claim_name(name)
-        if parsed is None:
+        if parsed is None or _is_tracked(folders, name):
             continue
         try:
             seen = os.stat(name, dir_fd=folders.queue, follow_symlinks=False)
@@ -66,7 +67,8 @@ def listed(folders: Folders) -> Iterator[Claimed]:
 
 def strange(folders: Folders) -> list[str]:
     """Names that bear the mark of a claim and are none: never probed, named for a person."""
-    return sorted(name for name in names_in(folders.queue) if CLAIM_MARK in name and parse_claim_name(name) is None)
+    marked = (name for name in names_in(folders.queue) if CLAIM_MARK in name)
+    return sorted(name for name in marked if parse_claim_name(name) is None or _is_tracked(folders, name))
 
 
 def still_there(folders: Folders, claimed: Claimed) -> bool:
@@ -153,6 +155,10 @@ def _claimed(name: ClaimName, seen: os.stat_result) -> Claimed:
         touched_at=max(seen.st_mtime, seen.st_ctime),
         modified_at=seen.st_mtime,
     )
+
+
+def _is_tracked(folders: Folders, name: str) -> bool:
+    return is_tracked(folders.checkout.root, f".kranz/queue/{name}") is True
 
 
 def _exists(dir_fd: int, name: str) -> bool:
