@@ -76,6 +76,14 @@ class Enqueued(Event):
     priority: int
 
 
+class Repeated(Event):
+    """A file in the inbox asked for what an entry that is still to run will do; it was removed."""
+
+    mission: str
+    file: str
+    state: str
+
+
 class Claimed(Event):
     """An entry was taken for one keeper."""
 

@@ -17,13 +17,13 @@ from kranzq.cli.say import clean, complain, local_time, say, say_json
 from kranzq.errors import EXIT_BUSY, EXIT_FAILED, UsageFault
 from kranzq.model.checkout import Checkout
 from kranzq.model.clock import seconds_of
-from kranzq.model.entry import Entry
 from kranzq.model.ids import MissionId
 from kranzq.model.state import State
 
 if TYPE_CHECKING:
     from kranzq.dispatch.approve import Approved
     from kranzq.dispatch.request import Request
+    from kranzq.model.entry import Entry
 
 
 class WithCommand(click.Command):

@@ -58,6 +58,7 @@ _FATES = {
 }
 _SENTENCES: dict[type[e.Event], Callable[[Any], str]] = {
     e.Enqueued: _enqueued,
+    e.Repeated: lambda one: f"{one.mission} is {one.state} already; {one.file} changes nothing",
     e.Claimed: _claimed,
     e.Started: _started,
     e.Ended: _ended,

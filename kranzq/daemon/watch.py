@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import stat
 
 from watchdog.events import (
     DirDeletedEvent,
@@ -30,7 +31,8 @@ logging.getLogger("watchdog").setLevel(logging.CRITICAL)  # what it would print,
 HEARD = frozenset({".stop", ".paused"})
 """Names with a leading dot that are for us; all others are dropped before anything else."""
 
-WAITING = "waiting"
+INSIDE = ("waiting", "inbox")
+"""What is enqueued for later may be due before the next look, and other programs drop what they approve."""
 
 
 class Watcher:
@@ -40,7 +42,7 @@ class Watcher:
         self._path = path
         self._wake = wake
         self._observer: BaseObserver | None = None
-        self._key: tuple[int, int] | None = None
+        self._keys: dict[str, tuple[int, int] | None] = {}
         self.why_polling: str | None = None
 
     @property
@@ -54,13 +56,14 @@ class Watcher:
         # an unpaired rename out of the directory would hold back every event behind it for half a second
         InotifyMoveEventGrouper.delay = 0.0
         try:
-            seen = os.stat(self._path)
-            waiting = f"{self._path}/{WAITING}"
-            with contextlib.suppress(FileExistsError):
-                os.mkdir(waiting, 0o755)
+            os.stat(self._path)
+            inside = [f"{self._path}/{name}" for name in INSIDE]
+            for path in inside:
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(path, 0o755)
             observer = Observer()
-            # what is enqueued for later may be due before the next look
-            for path in (self._path, waiting):
+            keys = {path: _key_of(path) for path in (self._path, *inside)}
+            for path in (path for path, key in keys.items() if key is not None):
                 observer.schedule(
                     _Handler(self._wake),
                     path,
@@ -70,18 +73,14 @@ class Watcher:
         except OSError as fault:
             self.why_polling = f"{self._path} cannot be watched: {fault.strerror or fault}"
             return
-        self._observer, self._key, self.why_polling = observer, (seen.st_dev, seen.st_ino), None
+        self._observer, self._keys, self.why_polling = observer, keys, None
 
     def is_sound(self) -> bool:
-        """Whether the watch is alive and still on the directory that has the path now."""
+        """Whether the watch is alive and still on the directories that have the paths now."""
         if self._observer is None:
             return self.why_polling is not None
-        try:
-            seen = os.stat(self._path)
-        except OSError:
-            return False
         alive = self._observer.is_alive() and all(emitter.is_alive() for emitter in self._observer.emitters)
-        return alive and (seen.st_dev, seen.st_ino) == self._key
+        return alive and all(_key_of(path) == key for path, key in self._keys.items())
 
     def stop(self) -> None:
         """End the watch."""
@@ -90,6 +89,15 @@ class Watcher:
             with contextlib.suppress(Exception):  # a watch that died already has nothing to end
                 observer.stop()
                 observer.join(1.0)
+
+
+def _key_of(path: str) -> tuple[int, int] | None:
+    """Which directory has the path; None where there is none, or a link that is not followed."""
+    try:
+        seen = os.stat(path, follow_symlinks=False)
+    except OSError:
+        return None
+    return (seen.st_dev, seen.st_ino) if stat.S_ISDIR(seen.st_mode) else None
 
 
 class _Handler(FileSystemEventHandler):

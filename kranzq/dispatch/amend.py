@@ -20,11 +20,10 @@ from kranzq.errors import Conflict, NoSuchMission, NotFound, Refused
 from kranzq.events import Unparked, emit
 from kranzq.model.checkout import Checkout
 from kranzq.model.claim import Place
-from kranzq.model.clock import Clock, SystemClock, rfc3339, seconds_of
+from kranzq.model.clock import Clock, SystemClock, rfc3339, seconds_of, to_ms
 from kranzq.model.entry import Entry, Own
 from kranzq.model.ids import MissionId
 from kranzq.model.state import State
-from kranzq.model.when import to_ms
 from kranzq.runs.folders import Runs
 from kranzq.trust.key import Keyring
 from kranzq.trust.mac import Signature, sign, verify

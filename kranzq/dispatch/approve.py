@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Protocol
 
 from kranzq.backend import Accepted
 from kranzq.disk.read import ENTRY_LIMIT
+from kranzq.dispatch.admission import InboxQueue, admit_inbox
 from kranzq.dispatch.inputs import Inputs
 from kranzq.dispatch.request import Request, check
-from kranzq.dispatch.unattended import ClaimQueue, settle_unattended
+from kranzq.dispatch.unattended import settle_unattended
 from kranzq.errors import Conflict, StoreUnavailable, UsageFault
 from kranzq.model.checkout import Checkout
 from kranzq.model.claim import Place
@@ -71,7 +72,7 @@ class Signer(Protocol):
         ...
 
 
-class ApprovalQueue(ClaimQueue, Protocol):
+class ApprovalQueue(InboxQueue, Protocol):
     """What an approval asks of an open queue."""
 
     def enqueue(self, new: Entry, floor: Callable[[MissionId], int | None]) -> Accepted[Entry]:
@@ -111,6 +112,7 @@ def approve(approver: Approver, request: Request) -> Approved:
     """Queue the mission, durably, or say what is there already. Raises Conflict, UsageFault and what disks do."""
     check(request)
     key = approver.keys.current()
+    admit_inbox(approver.checkout, approver.parts, approver.queue)  # what came before it goes before it
     if request.mission is None:
         return _approve_unnamed(approver, request, key)
     settle_unattended(approver.parts, approver.queue, request.mission)

@@ -37,6 +37,10 @@ class CancelQueue(OpenQueue, Protocol):
         """Remove one entry that waits or is parked; the lock around a change of names must be held."""
         ...
 
+    def cancel_dropped(self, mission: MissionId) -> int:
+        """Remove what lies in the inbox for a mission; the lock around a change of names must be held."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Canceller:
@@ -95,7 +99,8 @@ def is_pattern(text: str) -> bool:
 
 def matching(one: Canceller, pattern: str) -> dict[MissionId, State]:
     """The missions in the queue that match a shell pattern, with the state of each; what runs comes last."""
-    found: dict[MissionId, State] = {}
+    dropped = one.queue.dropped_missions()
+    found = {mission: State.INBOX for mission in dropped if fnmatchcase(mission, pattern)}
     for place in sorted(one.queue.places(), key=lambda place: place.state is State.CLAIMED):
         if fnmatchcase(place.mission, pattern):
             found[place.mission] = place.state
@@ -136,6 +141,7 @@ def _once(one: Canceller, mission: MissionId, why: str) -> tuple[bool, list[int]
     with one.queue.change():
         here = [place for place in one.queue.places(mission) if place.mission == mission]
         removed = [one.queue.withdraw(place) for place in here]
+        removed.append(one.queue.cancel_dropped(mission) > 0)
         runs = [run for claimed in _claims(one, mission) if (run := _wish(one, claimed, why)) is not None]
     if any(removed):
         emit(Cancelled(str(mission), "removed"))

@@ -17,11 +17,10 @@ from kranzq.dispatch.predecessors import Judged, Predecessors, Verdict
 from kranzq.dispatch.settle import is_same_entry, settle_place
 from kranzq.events import PassedOver, emit
 from kranzq.model.claim import Place
-from kranzq.model.clock import seconds_of
+from kranzq.model.clock import seconds_of, to_ms
 from kranzq.model.entry import Entry
 from kranzq.model.outcome import Park, Retire, Return, Rotate, Wait
 from kranzq.model.state import State
-from kranzq.model.when import to_ms
 from kranzq.runs.folders import Runs
 from kranzq.runs.record import EntryIdentity, RunRecord
 from kranzq.trust.may_run import PermitKind, usable

@@ -16,11 +16,10 @@ from kranzq.dispatch.amend import Amended, Amender, changing, not_ours, put, rea
 from kranzq.errors import NoSuchMission, UsageFault
 from kranzq.events import Edited, emit
 from kranzq.model.claim import Place
-from kranzq.model.clock import rfc3339, seconds_of
+from kranzq.model.clock import rfc3339, seconds_of, to_ms
 from kranzq.model.entry import MAX_PRIORITY, Entry, Own
 from kranzq.model.ids import MissionId
 from kranzq.model.state import State
-from kranzq.model.when import to_ms
 from kranzq.trust.mac import Signature, verify
 
 

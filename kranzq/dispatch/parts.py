@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
-from kranzq.backend import MissionQueue
+from kranzq.backend import MissionQueue, Past
 from kranzq.busy.foreign import Engines
 from kranzq.busy.lock import BusyLock
 from kranzq.disk.leavings import IsGone
@@ -81,6 +81,18 @@ class OpenQueue(MissionQueue, Protocol):
 
     def paused(self) -> str | None:
         """Why no new turns may be done, or None."""
+        ...
+
+    def has_dropped(self) -> bool:
+        """Whether anything in the inbox asks to be admitted."""
+        ...
+
+    def dropped_missions(self) -> set[MissionId]:
+        """The missions that lie in the inbox."""
+        ...
+
+    def admit_dropped(self, recall: Callable[[MissionId], Past]) -> list[tuple[str, str]]:
+        """Make entries of what was dropped; what could not be moved, each with the reason."""
         ...
 
     def prune_quarantine(self, count: int, age_s: float) -> int:

@@ -37,6 +37,11 @@ def rfc3339(seconds: float) -> str:
     return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{moment.microsecond // 1000:03d}Z"
 
 
+def to_ms(seconds: float) -> int:
+    """A wall time as the names in the queue bear it."""
+    return round(seconds * 1000)
+
+
 def seconds_of(text: object) -> float | None:
     """The wall time in a record, or None when it is none (naive times are none)."""
     if not isinstance(text, str):

@@ -39,11 +39,6 @@ def parse_when(text: str, now: float) -> float:
     return _instant(found)
 
 
-def to_ms(seconds: float) -> int:
-    """A wall time as the names in the queue bear it."""
-    return round(seconds * 1000)
-
-
 def _instant(found: re.Match[str]) -> float:
     year, month, day, hour, minute = (int(found[at]) for at in range(1, 6))
     micros = int((found[7] or "0").ljust(6, "0")[:6])

@@ -243,12 +243,7 @@ class Runs:
 
 def _make(name: str, parent: int, mode: int) -> bool:
     """Make a directory without syncing: the keeper syncs what was made for it together with the end."""
-    try:
-        os.mkdir(name, mode, dir_fd=parent)
-    except FileExistsError:
-        return False
-    os.chmod(name, mode_in(parent, mode, folder=True), dir_fd=parent)
-    return True
+    return atomic.make_folder(name, dir_fd=parent, mode=mode, sync=False)
 
 
 def _name(run: int) -> str:

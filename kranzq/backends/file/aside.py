@@ -23,9 +23,13 @@ _LONGEST = 230
 _ZEROS = 16
 
 
-def quarantine(folders: Folders, name: str, why: str) -> None:
-    """Set a file of `queue/` that is no valid entry aside with its bytes; FileNotFoundError when it is gone."""
-    target = _move(folders, name, "quarantine", os.fsdecode(os.fsencode(name)[:_LONGEST]), why)
+def quarantine(folders: Folders, name: str, why: str, *, wanted: str | None = None, from_fd: int | None = None) -> None:
+    """Set a file of `queue/` or the directory `from_fd` that is no valid entry aside with its bytes, as `wanted`.
+
+    FileNotFoundError when it is gone.
+    """
+    shown = os.fsdecode(os.fsencode(wanted or name)[:_LONGEST])
+    target = _move(folders, name, "quarantine", shown, why, from_fd=from_fd)
     emit(Quarantined(f"{folders.checkout.queue}/quarantine/{target}", why))
 
 

@@ -18,6 +18,7 @@ from kranzq.backends.file import aside, claims, entries, retention, sequence, so
 from kranzq.backends.file.change import PATIENCE_S, change, number_lock
 from kranzq.backends.file.entries import Bad
 from kranzq.backends.file.folders import Folders, ignore_runtime_state, sweep
+from kranzq.backends.file.inbox import Inbox
 from kranzq.backends.file.layout import PAUSED, parse_entry_name
 from kranzq.backends.file.moves import Moves
 from kranzq.disk import atomic
@@ -32,7 +33,7 @@ from kranzq.model.source import Source
 from kranzq.model.state import State
 
 
-class FileQueue(Moves):
+class FileQueue(Moves, Inbox):
     """The queue below one checkout's `.kranz/queue/`."""
 
     @classmethod

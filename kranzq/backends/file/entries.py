@@ -31,11 +31,10 @@ from kranzq.disk.read import ENTRY_LIMIT, GONE, Unreadable, open_folder, read_re
 from kranzq.errors import BadEntry, Conflict
 from kranzq.events import Enqueued, emit
 from kranzq.model.claim import Place
-from kranzq.model.clock import seconds_of
+from kranzq.model.clock import seconds_of, to_ms
 from kranzq.model.entry import Entry, Own, parse, render
 from kranzq.model.ids import MissionId
 from kranzq.model.state import State
-from kranzq.model.when import to_ms
 
 FRESH_S = 2.0
 """So long an empty or truncated file may still be in the making."""
@@ -140,7 +139,7 @@ def enqueue(folders: Folders, new: Entry, *, floor: Callable[[MissionId], int | 
     perhaps a hidden temporary file, or the whole entry.
     """
     again = new.own is not None and new.own.again
-    _refuse_look_alikes(folders, new.mission)
+    refuse_look_alikes(folders, new.mission)
     for place in sorted(places(folders, new.mission), key=lambda place: place.state is State.CLAIMED):
         if again and place.state is State.CLAIMED:
             continue
@@ -232,7 +231,7 @@ def _already(folders: Folders, new: Entry, place: Place) -> Accepted[Entry]:
     found = read_entry(fd, place.name, place.mission) if fd is not None else None
     if isinstance(found, tuple):
         there = replace(found[0], priority=place.priority, number=place.number)
-        if _command(there) == _command(new):
+        if command_of(there) == command_of(new):
             return Accepted(there, created=False, state=place.state)
         behind = ", or queue one more run behind it with --again" if place.state is State.CLAIMED else ""
         raise Conflict(
@@ -245,11 +244,13 @@ def _already(folders: Folders, new: Entry, place: Place) -> Accepted[Entry]:
     )
 
 
-def _command(entry: Entry) -> tuple[str, ...]:
+def command_of(entry: Entry) -> tuple[str, ...]:
+    """The entry's own command; empty when it has none."""
     return entry.own.command if entry.own is not None else ()
 
 
-def _refuse_look_alikes(folders: Folders, mission: MissionId) -> None:
+def refuse_look_alikes(folders: Folders, mission: MissionId) -> None:
+    """Raise Conflict for an id that differs only in case from one that exists."""
     known = {place.mission for place in places(folders, mission)}
     lowered = mission.lower()
     try:

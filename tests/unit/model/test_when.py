@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kranzq.model.clock import rfc3339, seconds_of
-from kranzq.model.when import parse_when, to_ms
+from kranzq.model.clock import rfc3339, seconds_of, to_ms
+from kranzq.model.when import parse_when
 
 NOW = 1_800_000_000.0
 
