@@ -242,8 +242,14 @@ class Daemon:
         self._watch()
 
     def _is_there(self) -> bool:
-        """Whether the checkout is still the directory that we began with."""
-        if _key(self.parts.checkout.root) == self._root:
+        """Whether the checkout is the directory that we began with, or another one with a queue of its own."""
+        checkout, here = self.parts.checkout, _key(self.parts.checkout.root)
+        if here == self._root:
+            return True
+        if here is not None and os.path.isdir(checkout.queue) and os.path.lexists(checkout.git) == checkout.has_git:
+            self._root = here
+            self._memory.is_new("root", "another")
+            emit(Warned(f"{checkout.root} is another directory now, with a queue of its own; that one is served"))
             return True
         if self._memory.is_new("root", "gone"):
             emit(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.laboratory import Laboratory, laboratory, wait_for
+from tests.laboratory import Laboratory, is_alive, laboratory, wait_for
 
 WHO = "git -c user.name=A -c user.email=a@example.org -c commit.gpgSign=false"
 EDITING = f"""
@@ -194,3 +195,149 @@ def test_b57_a_bare_repository_is_refused_with_a_sentence(lab: Laboratory, tmp_p
     assert f"{place} is a bare repository" in done.stderr
     assert "worktree" in done.stderr
     assert not (place / ".kranz").exists()
+
+
+def test_b34_a_checkout_that_is_renamed_while_idle_is_waited_for(lab: Laboratory) -> None:
+    """Nothing is made under the old path; one clear line; when it is back, work goes on."""
+    lab.run("init")
+    daemon = lab.daemon(env={"KRANZQ_DAEMON_SCAN_SECONDS": "0.2", "KRANZQ_DAEMON_POLL_SECONDS": "0.2"})
+    away = lab.root.with_name("away")
+    lab.root.rename(away)
+    wait_for(lambda: "is gone or another directory" in lab.log(), "it is noticed")
+    passes(lab, 1)
+    there = lab.root.exists()
+    lines = lab.log().count("is gone or another directory")
+    away.rename(lab.root)
+    lab.enqueue("m1")
+    wait_for(lambda: lab.outcomes("m1"), "work goes on")
+    lab.run("stop")
+
+    assert not there
+    assert lines == 1
+    assert lab.outcomes("m1") == ["succeeded"]
+    assert daemon.wait(10) == 0
+
+
+@pytest.mark.crash
+@pytest.mark.parametrize("back", ["comes back", "stays away"])
+def test_b34_a_checkout_that_is_renamed_during_a_mission_keeps_its_records(lab: Laboratory, back: str) -> None:
+    """The run ends with its outcome where the checkout went and is settled there; nothing is made in the old place."""
+    lab.enqueue("m1", *lab.alone("m1", 60))
+    lab.enqueue("m2")
+    lab.daemon(env={"KRANZQ_DAEMON_SCAN_SECONDS": "0.2", "KRANZQ_DAEMON_POLL_SECONDS": "0.2"})
+    wait_for(lambda: lab.count("start", "m1"), "m1 runs")
+    lab.keeper("m1")
+    away = lab.root.with_name("away")
+    lab.root.rename(away)
+    lab.release()
+    ended = away / ".kranz/missions/m1/dispatch/001/exit.json"
+    wait_for(lambda: (lab.read(ended) or {}).get("survivors") == [], "its end is recorded")
+    run = away / ".kranz/missions/m1/dispatch/001/run.json"
+    wait_for(lambda: (lab.read(run) or {}).get("outcome") == "succeeded", "and settled, by what was opened before")
+    wait_for(lambda: "gone" in lab.log(), "it is noticed")
+    passes(lab, 0.5)
+    there = lab.root.exists()
+    if back == "comes back":
+        away.rename(lab.root)
+        wait_for(lambda: lab.outcomes("m2"), "work goes on")
+
+    assert not there
+    assert lab.count("start", "m1") == 1
+    assert lab.count("start", "m2") == (1 if back == "comes back" else 0)
+    if back == "comes back":
+        lab.run("stop")
+        lab.assert_nothing_left()
+
+
+@pytest.mark.crash
+def test_b34_a_kranz_folder_that_is_deleted_during_a_mission_is_named_and_work_goes_on(lab: Laboratory) -> None:
+    """The mission ends by itself, the log tells its outcome and what vanished, and a new entry runs."""
+    lab.enqueue("m1", *lab.alone("m1", 60))
+    lab.enqueue("lost")
+    lab.daemon(env={"KRANZQ_DAEMON_SCAN_SECONDS": "0.2"})
+    wait_for(lambda: lab.count("start", "m1"), "m1 runs")
+    keeper = lab.keeper("m1")
+    shutil.rmtree(lab.root / ".kranz")
+    lab.release()
+    wait_for(lambda: not is_alive(keeper), "its keeper leaves")
+    wait_for(lambda: "lost" in lab.log(), "what vanished is named")
+    lab.enqueue("m2")
+    wait_for(lambda: lab.outcomes("m2"), "a new entry runs")
+
+    assert "m1 succeeded" in lab.log()
+    assert lab.count("start", "m1") == 1
+    assert lab.count("start", "lost") == 0
+    assert lab.outcomes("m2") == ["succeeded"]
+
+
+@pytest.mark.crash
+@pytest.mark.system("git")
+def test_b57_a_worktree_that_is_removed_during_a_run_ends_it_with_a_reason(lab: Laboratory, tmp_path: Path) -> None:
+    """The mission is not run again anywhere, the log tells its outcome, and nothing is made where the worktree was."""
+    subprocess.run(["git", "worktree", "add", "-q", str(tmp_path / "w" / "two")], cwd=lab.root, check=True)
+    with Laboratory(tmp_path / "w" / "two") as other:
+        other.enqueue("m1", *other.alone("m1", 60))
+        other.daemon(env={"KRANZQ_DAEMON_SCAN_SECONDS": "0.2", "KRANZQ_DAEMON_POLL_SECONDS": "0.2"})
+        wait_for(lambda: other.count("start", "m1"), "m1 runs")
+        other.keeper("m1")
+        subprocess.run(["git", "worktree", "remove", "--force", str(other.root)], cwd=lab.root, check=True)
+        other.release()
+        wait_for(lambda: "m1 succeeded" in other.log() and "is gone" in other.log(), "its end is told")
+        passes(other, 0.5)
+        there = other.root.exists()
+        subprocess.run(["git", "worktree", "add", "-q", "-f", str(other.root), "two"], cwd=lab.root, check=True)
+        other.enqueue("m2")
+        wait_for(lambda: other.count("end", "m2"), "a worktree that is made again under the same path is served")
+
+        assert not there
+        assert other.count("start", "m1") == 1
+
+
+UNMOUNTED = """
+import os, subprocess, sys, time
+root, notes, *python = sys.argv[1:]
+def sh(*words): subprocess.run(words, check=True)
+def kranzq(*words): return subprocess.run([*python, "-C", root, *words], capture_output=True, text=True)
+def log(): return open(notes + "/log").read()
+def until(condition, what):
+    deadline = time.monotonic() + 20
+    while not condition():
+        if time.monotonic() > deadline: raise SystemExit("not in time: " + what + log())
+        time.sleep(0.02)
+store = notes + "/store"
+os.mkdir(store)
+sh("mount", "-t", "tmpfs", "none", store)
+sh("mount", "--bind", store, root)
+sh("git", "init", "-q", root)
+assert kranzq("init").returncode == 0
+env = os.environ | {"KRANZQ_DAEMON_SCAN_SECONDS": "0.2", "KRANZQ_DAEMON_POLL_SECONDS": "0.2"}
+daemon = subprocess.Popen([*python, "-C", root, "daemon"], stdout=open(notes + "/log", "ab"), stderr=2, env=env)
+def told(): return open(notes + "/told").read() if os.path.exists(notes + "/told") else ""
+def alone(mission):
+    return ["enqueue", mission, "--", sys.executable, "-I", "-S", notes + "/alone.py", notes, mission, "0", "0"]
+assert kranzq(*alone("m1")).returncode == 0
+until(lambda: "end m1" in told(), "m1 has run")
+sh("umount", "-l", root)
+until(lambda: "gone or another directory" in log(), "it is noticed")
+until(lambda: log().count("\\n") > 0, "lines")
+made = os.listdir(root)
+sh("mount", "--bind", store, root)
+assert kranzq(*alone("m2")).returncode == 0
+until(lambda: "end m2" in told(), "m2 has run")
+assert kranzq("stop").returncode == 0
+print("made:", made, "code:", daemon.wait(20))
+"""
+
+
+@pytest.mark.system("git", "unshare", "mount")
+def test_b34_a_checkout_that_is_unmounted_is_waited_for(lab: Laboratory, tmp_path: Path) -> None:
+    """Nothing is made in the empty mount point; mounted again, work goes on."""
+    root = tmp_path / "mounted"
+    root.mkdir()
+    argv = ["unshare", "-m", sys.executable, "-c", UNMOUNTED, str(root), str(lab.notes), sys.executable, "-m", "kranzq"]
+    done = subprocess.run(argv, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False, timeout=50)
+    if done.stderr.startswith("unshare:"):
+        pytest.skip(done.stderr)
+
+    assert done.returncode == 0, (done.stderr, lab.log())
+    assert done.stdout.strip() == "made: [] code: 0"
