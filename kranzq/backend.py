@@ -103,6 +103,20 @@ class Candidate:
     born_ns: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What the records of a mission's runs tell: the largest number, and its last run with wall times."""
+
+    number: int | None = None
+    run: int | None = None
+    began: float | None = None
+    ended: float | None = None
+
+    def was_running_at(self, moment: float) -> bool:
+        """Whether the last run had begun by then and had not ended."""
+        return self.began is not None and self.began <= moment and (self.ended is None or moment < self.ended)
+
+
 class MissionQueue(Protocol):
     """What a turn asks of a queue of missions. All of it goes through directories that were opened at its start."""
 

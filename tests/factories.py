@@ -53,9 +53,9 @@ def kranz_name(mission: str, priority: int = 2, seq: int = 0) -> str:
 
 
 def names(root: Path, *below: str) -> list[str]:
-    """The names in a directory of the queue that are not hidden, sorted; none where there is no such directory."""
+    """The names in a directory of the queue, sorted, without hidden ones and the inbox, which is always there."""
     folder = root.joinpath(".kranz", "queue", *below)
-    return sorted(name for name in os.listdir(folder) if name[0] != ".") if folder.is_dir() else []
+    return sorted(name for name in os.listdir(folder) if name[0] != "." and name != "inbox") if folder.is_dir() else []
 
 
 def gone_pid() -> int:

@@ -25,6 +25,8 @@ from watchdog.observers.api import BaseObserver
 from watchdog.observers.inotify_move_event_grouper import InotifyMoveEventGrouper
 
 from kranzq.daemon.wake import Wake
+from kranzq.disk.atomic import make_folder
+from kranzq.disk.read import open_folder
 
 logging.getLogger("watchdog").setLevel(logging.CRITICAL)  # what it would print, `is_sound` finds out
 
@@ -56,11 +58,13 @@ class Watcher:
         # an unpaired rename out of the directory would hold back every event behind it for half a second
         InotifyMoveEventGrouper.delay = 0.0
         try:
-            os.stat(self._path)
+            queue = open_folder(self._path)
+            try:
+                for name in INSIDE:
+                    make_folder(name, dir_fd=queue)
+            finally:
+                os.close(queue)
             inside = [f"{self._path}/{name}" for name in INSIDE]
-            for path in inside:
-                with contextlib.suppress(FileExistsError):
-                    os.mkdir(path, 0o755)
             observer = Observer()
             keys = {path: _key_of(path) for path in (self._path, *inside)}
             for path in (path for path, key in keys.items() if key is not None):

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Sequence
 from typing import Protocol
 
 from kranzq.disk.read import ENTRY_LIMIT, Unreadable, open_folder, read_regular
 from kranzq.errors import BadEntry
+from kranzq.model.dropped import asks_admission
 from kranzq.model.entry import Entry, parse
 
+_ADMITTING = re.compile(r"\.admitting\.[0-9]+", re.ASCII)
 _ENTRY_NAME = re.compile(r"[0-9]{1,20}-([0-9]{1,20})-(.+)\.json(?:\.[0-9]+)?", re.ASCII)
 
 
@@ -26,27 +29,21 @@ def inbox(queue: int) -> tuple[list[Entry], dict[str, str]]:
     """The entries that wait to be admitted, and the names of files that are none, each with the reason."""
     entries: list[Entry] = []
     bad: dict[str, str] = {}
-    for name in inbox_names(queue):
-        try:
-            entry = _read(queue, name)
-        except (Unreadable, BadEntry) as fault:
-            bad[f"inbox/{name}"] = fault.why
-        else:
-            if entry is not None:
-                entries.append(entry)
+    for folder, names in _not_admitted(queue):
+        for name in names:
+            try:
+                entry = _read(queue, folder, name)
+            except (Unreadable, BadEntry) as fault:
+                bad[f"{folder}/{name}".removeprefix("./")] = fault.why
+            else:
+                if entry is not None:
+                    entries.append(entry)
     return entries, bad
 
 
 def inbox_names(queue: int) -> list[str]:
-    """The names in the inbox that ask to be admitted."""
-    try:
-        fd = open_folder("inbox", dir_fd=queue)
-    except OSError:
-        return []
-    try:
-        return sorted(name for name in os.listdir(fd) if not name.startswith("."))
-    finally:
-        os.close(fd)
+    """The names that ask to be admitted, also of what a killed process had begun to admit."""
+    return [name for _, names in _not_admitted(queue) for name in names]
 
 
 def quarantined_as(queue: Quarantine, mission: str, newer_than: int | None) -> tuple[str, str] | None:
@@ -58,9 +55,29 @@ def quarantined_as(queue: Quarantine, mission: str, newer_than: int | None) -> t
     return None
 
 
-def _read(queue: int, name: str) -> Entry | None:
+def _not_admitted(queue: int) -> list[tuple[str, list[str]]]:
+    admitting = sorted(name for name in os.listdir(queue) if _ADMITTING.fullmatch(name))
     try:
         fd = open_folder("inbox", dir_fd=queue)
+    except OSError:
+        return [(".", admitting)]
+    try:
+        dropped = sorted(name for name in os.listdir(fd) if asks_admission(name) and not _is_folder(name, fd))
+    finally:
+        os.close(fd)
+    return [(".", admitting), ("inbox", dropped)]
+
+
+def _is_folder(name: str, fd: int) -> bool:
+    try:
+        return stat.S_ISDIR(os.stat(name, dir_fd=fd, follow_symlinks=False).st_mode)
+    except OSError:
+        return False
+
+
+def _read(queue: int, folder: str, name: str) -> Entry | None:
+    try:
+        fd = open_folder(folder, dir_fd=queue)
     except OSError:
         return None
     try:

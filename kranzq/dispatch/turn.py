@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kranzq.dispatch import launch
+from kranzq.dispatch.admission import admit_inbox
 from kranzq.dispatch.choose import Chosen, choose, nothing_to_do
 from kranzq.dispatch.evidence import MISSION, Backstop
 from kranzq.dispatch.hold import Holding, take_hold
@@ -22,6 +23,7 @@ _TOLD_TO_STOP = "the dispatcher was told to stop before it began"
 def turn(parts: Parts, memory: Memory, backstop: Backstop, interrupts: Interrupts) -> Result:
     """Do one turn of the checkout: at most one mission, and never one beside another."""
     with parts.open_queue() as queue:
+        admit_inbox(parts.checkout, lambda: parts, queue, memory)
         if (reason := queue.paused()) is not None:
             Recovery(parts, queue, backstop).recover()
             return Paused(reason)

@@ -19,7 +19,7 @@ class State(enum.Enum):
 
 
 MOVES: dict[State, frozenset[State]] = {
-    State.INBOX: frozenset({State.QUEUED, State.WAITING, State.QUARANTINED}),
+    State.INBOX: frozenset({State.QUEUED, State.WAITING, State.PARKED, State.QUARANTINED, State.GONE}),
     State.QUEUED: frozenset({State.CLAIMED, State.WAITING, State.PARKED, State.QUARANTINED, State.GONE}),
     State.WAITING: frozenset({State.QUEUED, State.PARKED, State.QUARANTINED, State.GONE}),
     State.CLAIMED: frozenset({State.QUEUED, State.WAITING, State.PARKED, State.GONE}),

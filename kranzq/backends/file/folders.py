@@ -111,6 +111,11 @@ class Folders:
             raise atomic.store_fault(path, fault) from fault
         try:
             _refuse_unsafe(checkout, as_root=as_root)
+            with contextlib.suppress(UnsafePath):  # a link in its place is named by `check`, and nothing is admitted
+                folders.made("inbox")
+        except OSError as fault:
+            folders.close()
+            raise atomic.store_fault(f"{path}/inbox", fault) from fault
         except BaseException:
             folders.close()
             raise

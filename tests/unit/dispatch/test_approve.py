@@ -49,7 +49,7 @@ def _request(mission: str | None = "m1", *command: str) -> Request:
 
 
 def _entries(approver: Approver) -> list[str]:
-    return sorted(name for name in os.listdir(approver.checkout.queue) if not name.startswith("."))
+    return sorted(name for name in os.listdir(approver.checkout.queue) if not name.startswith(".") and name != "inbox")
 
 
 def _withdraw(approver: Approver) -> None:
