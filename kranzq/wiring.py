@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from kranzq.dispatch.library import MissionBackend
     from kranzq.dispatch.look import Sight
     from kranzq.dispatch.parts import Parts, Settings
+    from kranzq.dispatch.producers import Producers
     from kranzq.dispatch.recover import Confirm, Report
     from kranzq.dispatch.status import Thresholds
     from kranzq.dispatch.why import Reason
@@ -271,6 +272,7 @@ def dispatcher_parts(
     from kranzq.dispatch.parts import Parts  # noqa: PLC0415
     from kranzq.runs.keepers import WarmKeepers  # noqa: PLC0415
     from kranzq.runs.leftovers import become_subreaper  # noqa: PLC0415
+    from kranzq.runs.preflight import why_not_here  # noqa: PLC0415
 
     keepers, as_root = WarmKeepers(), is_meant_as_root(environ)
     return Parts(
@@ -283,6 +285,7 @@ def dispatcher_parts(
         runner=_runner_of(config, environ),
         gate=gate(environ),
         settings=_turn_settings(config),
+        obstacle=lambda: why_not_here(checkout, config.mission.min_free_disk, patience_s=0),
         is_subreaper=reaps and become_subreaper(),
     )
 
@@ -428,6 +431,13 @@ def canceller(checkout: Checkout, queue: FileQueue, environ: Mapping[str, str]) 
     from kranzq.dispatch.cancel import Canceller  # noqa: PLC0415
 
     return Canceller(checkout, queue, user_name(), _parts_when_needed(checkout, environ))
+
+
+def producers(checkout: Checkout, queue: FileQueue, environ: Mapping[str, str]) -> Producers:
+    """The bindings of this checkout's producers."""
+    from kranzq.dispatch.producers import Producers, time_to_live  # noqa: PLC0415
+
+    return Producers(checkout, queue, time_to_live(environ))
 
 
 def amender(checkout: Checkout, queue: FileQueue, environ: Mapping[str, str]) -> Amender:

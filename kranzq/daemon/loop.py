@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from kranzq.busy import record as busy_record
 from kranzq.daemon.lock_waiter import LockWaiter
 from kranzq.daemon.notify import ServiceManager
+from kranzq.daemon.outage import Outage
 from kranzq.daemon.single import Single
 from kranzq.daemon.stopping import Stopping, forget_stop, read_stop
 from kranzq.daemon.wake import Wake
@@ -28,7 +29,6 @@ from kranzq.errors import DaemonRuns, KranzqError
 from kranzq.events import Adopted, Vanished, WaitsBusy, Warned, WatchLost, emit
 from kranzq.liveness import me
 from kranzq.model.clock import rfc3339
-from kranzq.model.policy import backoff_s
 
 AGAIN_S = (0.05, 0.25, 0.5, 1.0, 2.0, 5.0)
 """Pauses while something without a kernel lock has the checkout."""
@@ -67,7 +67,7 @@ class Daemon:
         self._root = _key(self.parts.checkout.root)
         self._sweeper = Sweeper()
         self._busy_looks = 0
-        self._not_before = 0.0
+        self._outage = Outage()
         self._names: set[str] = set()
 
     def run(self) -> None:
@@ -119,7 +119,7 @@ class Daemon:
             self._look_after_watch()
             self._show()  # before the turn: it may last for hours
             self._renew()
-            if (left := self._not_before - time.monotonic()) > 0:
+            if (left := self._outage.left(self.parts)) > 0:
                 return min(left, self.timing.scan_s)
             self._names = self.known()  # what a mission removes must be named afterwards
             result = turn(self.parts, self._memory, self._backstop, self.stopping)
@@ -135,7 +135,8 @@ class Daemon:
         """Other settings may have mended what nothing could be started for."""
         renewed = self.renew(self.parts)
         if renewed is not self.parts:
-            self.parts, self._not_before = renewed, 0.0
+            self.parts = renewed
+            self._outage.end()
 
     def _after(self, result: Result) -> float | None:
         if not isinstance(result, IsBusy):
@@ -144,13 +145,10 @@ class Daemon:
             case Ran(ending=ending):
                 self.parts.keepers.warm()
                 if not is_environment_fault(ending):
-                    self._memory.environment_faults = 0
+                    self._outage.end()
                     return 0.0
-                pause = backoff_s(self._memory.environment_faults, self.parts.jitter())
-                self._memory.environment_faults += 1
-                self._not_before = time.monotonic() + pause
-                emit(Warned(f"nothing is started for {pause:.0f} s: {ending.reason}"))
-                return pause
+                self._outage.begin(self.parts, ending.reason)
+                return min(self._outage.left(self.parts), self.timing.scan_s)
             case Left():
                 return None
             case Empty(due=due):

@@ -138,6 +138,8 @@ class Parts:
     jitter: Callable[[], float] = random.random
     after_start: Callable[[], None] = lambda: None
     """Called once a mission runs: the daemon warms the next keeper then."""
+    obstacle: Callable[[], str | None] = lambda: None
+    """What in the checkout itself keeps missions from starting just now: asked while a daemon waits for that to go."""
     is_subreaper: bool = False
     """Whether orphans of a killed keeper come to this process."""
 
@@ -150,7 +152,6 @@ class Memory:
     queue_key: tuple[int, int] | None = None
     said: set[tuple[str, str]] = field(default_factory=set)
     known: set[str] = field(default_factory=set)
-    environment_faults: int = 0
 
     def is_new(self, subject: str, text: str) -> bool:
         """Whether this was not said before; each reason is said once."""

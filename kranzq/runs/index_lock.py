@@ -19,7 +19,7 @@ from kranzq.disk.birth import born_ns
 from kranzq.disk.gitdir import GitFolder, git_folder
 
 NAME = "index.lock"
-_PATIENCE_S = 1.0  # a git that only writes its index is done within this, even on a slow disk
+PATIENCE_S = 1.0  # a git that only writes its index is done within this, even on a slow disk
 _LOOK_AGAIN_S = 0.02
 _COMMAND_SHOWN = 80
 _UNIT = 60
@@ -42,7 +42,7 @@ def find(root: str) -> IndexLock | None:
     return None if folder is None else _look(folder)
 
 
-def why_not_now(root: str, *, patience_s: float = _PATIENCE_S) -> str | None:
+def why_not_now(root: str, *, patience_s: float = PATIENCE_S) -> str | None:
     """Half a sentence about a lock that does not go, None when there is none."""
     until = time.monotonic() + patience_s
     while (lock := find(root)) is not None and time.monotonic() < until:

@@ -13,8 +13,8 @@ from kranzq.runs import index_lock
 _MIB = 2**20
 
 
-def why_not_here(checkout: Checkout, min_free_disk: int) -> str | None:
-    """Why no mission can start in a checkout now, or None."""
+def why_not_here(checkout: Checkout, min_free_disk: int, *, patience_s: float = index_lock.PATIENCE_S) -> str | None:
+    """Why no mission can start in a checkout now, or None; a lock of git's is given a moment to go."""
     if not os.path.isdir(checkout.root):
         return f"the checkout {checkout.root} is gone"
     if checkout.has_git and not os.path.exists(checkout.git):
@@ -22,7 +22,7 @@ def why_not_here(checkout: Checkout, min_free_disk: int) -> str | None:
     free = os.statvfs(checkout.root)
     if free.f_bavail * free.f_frsize < min_free_disk:
         return f"less than {min_free_disk / _MIB:.0f} MiB are free on the disk of {checkout.root}"
-    return index_lock.why_not_now(checkout.root)
+    return index_lock.why_not_now(checkout.root, patience_s=patience_s)
 
 
 def why_not_the_same(checkout: Checkout, kranz: int, lock: tuple[int, int]) -> str | None:

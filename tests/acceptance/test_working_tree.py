@@ -133,13 +133,13 @@ def test_b60_a_lock_of_somebody_else_is_waited_for_and_reported(lab: Laboratory)
     holder = lab.start([sys.executable, "-c", f"import time; f = open({str(lock)!r}, 'x'); time.sleep(1000)"])
     wait_for(lock.exists, "the lock is there")
     commit_afterwards(lab, "m1")
-    lab.daemon()
+    lab.daemon(env={"KRANZQ_DAEMON_SCAN_SECONDS": "0.2"})
     wait_for(lambda: "nothing is started" in lab.log(), "it says that it waits")
     why = lab.run("why", "m1").stdout
     tries = len(lab.records("m1"))
     lab.kill(holder)
     lock.unlink()
-    wait_for(lambda: lab.outcomes("m1")[-1:] == ["succeeded"], "it runs once the lock is gone")
+    wait_for(lambda: lab.outcomes("m1")[-1:] == ["succeeded"], "it runs at once when the lock is gone", seconds=3)
 
     assert tries == 1
     assert f"process {holder.pid}" in why
