@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from kranzq.daemon import outage
 from kranzq.daemon.outage import Outage
 from kranzq.model.policy import BACKOFF_FIRST_S, BACKOFF_MOST_S
 
@@ -18,7 +17,7 @@ class Scene:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now, self.in_the_way, self.looks = 1000.0, False, 0
         self.parts: Any = SimpleNamespace(jitter=lambda: 0.0, obstacle=self.obstacle)
-        monkeypatch.setattr(outage.time, "monotonic", lambda: self.now)
+        monkeypatch.setattr("kranzq.daemon.outage.time.monotonic", lambda: self.now)
 
     def obstacle(self) -> str | None:
         """What is in the way now."""

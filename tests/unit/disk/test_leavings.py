@@ -20,22 +20,24 @@ def folder(tmp_path: Path) -> Iterator[int]:
     os.close(fd)
 
 
-@pytest.mark.parametrize(
-    ("name", "pid"),
-    [
-        (temporary_name("002-00000000000000000007-m-1.json"), os.getpid()),
-        (temporary_name(".seq"), os.getpid()),
-        (".exit.json.4711.2.tmp", 4711),
-        (".x.json.4711.tmp", 4711),
-        (".002-00000000000000000007-a.1.2.json.4711.0.tmp", 4711),
-    ],
-)
-def test_the_writer_of_a_temporary_file_is_told_by_its_name(tmp_path: Path, folder: int, name: str, pid: int) -> None:
+@pytest.mark.parametrize("form", ["ours", "a keeper's", "kranz's", "kranz's oldest", "a name with dots"])
+def test_the_writer_of_a_temporary_file_is_told_by_its_name(tmp_path: Path, folder: int, form: str) -> None:
     """Our form, a keeper's, and both of kranz's bear the writer's pid."""
+    name, pid = {
+        "ours": (temporary_name(".seq"), os.getpid()),
+        "a keeper's": (".exit.json.4711.2.tmp", 4711),
+        "kranz's": (".x.json.4711.12.tmp", 4711),
+        "kranz's oldest": (".x.json.4711.tmp", 4711),
+        "a name with dots": (".002-00000000000000000007-a.1.2.json.4711.0.tmp", 4711),
+    }[form]
     (tmp_path / name).touch()
     asked: list[int] = []
 
-    assert list(leavings.dead_temporaries(folder, lambda one, _: asked.append(one) or True)) == [name]  # type: ignore[func-returns-value]
+    def is_gone(one: int, _: float) -> bool:
+        asked.append(one)
+        return True
+
+    assert list(leavings.dead_temporaries(folder, is_gone)) == [name]
     assert asked == [pid]
 
 
