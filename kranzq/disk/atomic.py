@@ -13,7 +13,7 @@ import itertools
 import os
 import stat
 
-from kranzq.disk.modes import mode_in
+from kranzq.disk.modes import is_shared, mode_in
 from kranzq.disk.read import GONE
 from kranzq.errors import KranzqError, Refused, StoreUnavailable
 
@@ -143,15 +143,35 @@ def remove(dir_fd: int, name: str) -> bool:
     return True
 
 
-def make_folder(name: str, *, dir_fd: int | None = None, mode: int = 0o755) -> bool:
+def make_folder(name: str, *, dir_fd: int | None = None, mode: int = 0o755, sync: bool = True) -> bool:
     """Make a directory with exactly `mode`, or more in a shared one; False when it exists. Its parent is synced."""
+    made = _make_shared(name, dir_fd, mode) if dir_fd is not None and is_shared(dir_fd) else _make(name, dir_fd, mode)
+    if made and sync and dir_fd is not None:
+        os.fsync(dir_fd)
+    return made
+
+
+def _make(name: str, dir_fd: int | None, mode: int) -> bool:
     try:
         os.mkdir(name, mode, dir_fd=dir_fd)
     except FileExistsError:
         return False
-    os.chmod(name, mode if dir_fd is None else mode_in(dir_fd, mode, folder=True), dir_fd=dir_fd)
-    if dir_fd is not None:
-        os.fsync(dir_fd)
+    os.chmod(name, mode, dir_fd=dir_fd)
+    return True
+
+
+def _make_shared(name: str, dir_fd: int, mode: int) -> bool:
+    """As `_make`; it appears with its final mode, for in between another user would be refused."""
+    if _inode_of(dir_fd, name) is not None:
+        return False
+    temporary = temporary_name(name)
+    os.mkdir(temporary, 0o700, dir_fd=dir_fd)
+    try:
+        os.chmod(temporary, mode_in(dir_fd, mode, folder=True), dir_fd=dir_fd)
+        move(dir_fd, temporary, dir_fd, name)
+    except FileExistsError:
+        os.rmdir(temporary, dir_fd=dir_fd)
+        return False
     return True
 
 
