@@ -1,0 +1,114 @@
+"""Moves of entries that nobody has claimed: one place at every instant, nothing replaced, one event each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kranzq.backends.file.backend import FileQueue
+from kranzq.events import Due, Event, Parked, subscribe
+from kranzq.model.claim import Place
+from kranzq.model.ids import MissionId
+from kranzq.model.state import State
+from tests.factories import enqueue, make_entry, make_queue, names
+
+M1 = MissionId("m-1")
+LATE_MS = 4_000_000_000_000
+
+
+@pytest.fixture
+def queue(tmp_path: Path) -> Iterator[FileQueue]:
+    """An open queue in which m-1 is queued, with the lock around a change of names held."""
+    with make_queue(tmp_path) as one:
+        enqueue(one)
+        with one.change():
+            yield one
+
+
+@pytest.fixture
+def heard() -> Iterator[list[Event]]:
+    """The events of the test."""
+    events: list[Event] = []
+    forget = subscribe(events.append)
+    yield events
+    forget()
+
+
+def place(queue: FileQueue) -> Place:
+    """Where m-1 is; it is in one place only."""
+    (found,) = queue.places(M1)
+    return found
+
+
+def test_what_is_held_back_waits_and_is_let_go(queue: FileQueue, heard: list[Event], tmp_path: Path) -> None:
+    """From queued to waiting for others, then for a time, then queued again under the same name."""
+    name = place(queue).name
+    queue.hold_back(place(queue), None)
+    assert [one.name for one in queue.waiting_for_others()] == [f"after.{name}"]
+    assert queue.admit(place(queue), LATE_MS) is State.WAITING
+    assert names(tmp_path, "waiting") == [f"{LATE_MS}.{name}"]
+    assert queue.waiting_for_others() == []
+    assert queue.admit(place(queue), None) is State.QUEUED
+
+    assert place(queue).name == name
+    assert heard == [Due("m-1")]
+
+
+def test_a_taken_place_parks_what_was_let_go(queue: FileQueue, heard: list[Event], tmp_path: Path) -> None:
+    """What lies under its name stays; the one that comes is set aside with that reason."""
+    name = place(queue).name
+    queue.hold_back(place(queue), None)
+    waiting = place(queue)
+    Path(tmp_path, ".kranz/queue", name).write_bytes(b"another")
+
+    assert queue.admit(waiting, None) is State.PARKED
+    assert heard == [Parked("m-1", "its place in the queue was taken")]
+    assert Path(tmp_path, ".kranz/queue", name).read_bytes() == b"another"
+
+
+def test_what_is_due_meets_a_taken_place_with_an_event(queue: FileQueue, heard: list[Event], tmp_path: Path) -> None:
+    """A due time that comes is announced, and so is a mission that is parked instead."""
+    name = place(queue).name
+    queue.hold_back(place(queue), 1)
+    queue.folders.close()
+    with make_queue(tmp_path) as other:
+        other.admit_due()
+        with other.change():
+            other.hold_back(place(other), 1)
+        Path(tmp_path, ".kranz/queue", name).write_bytes(b"another")
+        other.admit_due()
+
+    assert heard == [Due("m-1"), Parked("m-1", "its place in the queue was taken")]
+
+
+def test_what_is_gone_is_not_made_anew(queue: FileQueue, tmp_path: Path) -> None:
+    """An entry that somebody else took in this moment is neither doubled nor brought back by any move."""
+    gone = place(queue)
+    Path(tmp_path, ".kranz/queue", gone.name).rename(tmp_path / "elsewhere")
+    for act in (
+        lambda: queue.hold_back(gone, None),
+        lambda: queue.set_aside(gone, "why"),
+        lambda: queue.rewrite(gone, make_entry(), State.QUEUED, None),
+        lambda: queue.rewrite(replace(gone, state=State.WAITING), make_entry(), State.QUEUED, None),
+    ):
+        with pytest.raises(FileNotFoundError):
+            act()
+
+    assert queue.places(M1) == []
+    assert names(tmp_path, "parked") == []
+
+
+def test_rewriting_keeps_what_a_name_of_another_width_says(queue: FileQueue, tmp_path: Path) -> None:
+    """A name that another program wrote stays as it is while priority and number do."""
+    entry = queue.read(place(queue))
+    assert entry is not None
+    Path(tmp_path, ".kranz/queue", place(queue).name).rename(tmp_path / ".kranz/queue/2-7-m-1.json")
+    same = queue.rewrite(place(queue), replace(entry, number=7), State.WAITING, LATE_MS)
+    other = queue.rewrite(same, replace(entry, number=8), State.QUEUED, None)
+
+    assert same.name == f"{LATE_MS}.2-7-m-1.json"
+    assert other == place(queue)
+    assert other.name == "002-00000000000000000008-m-1.json"
