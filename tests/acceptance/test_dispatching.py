@@ -250,7 +250,7 @@ def test_b09_a_zombie_is_dead_for_claims_and_its_own_mission(lab: Laboratory) ->
         assert parent.stdout is not None
         zombie = int(parent.stdout.readline())
         wait_for(lambda: state_of(zombie) == "Z", "it is a zombie")
-        name = lab.names()[-1]
+        name = lab.entries()[-1]
         os.rename(lab.queue / name, lab.queue / f"{name}.claimed.{zombie}.{'a' * 16}")
         found = json.loads(lab.run("recover", "--json").stdout)["claims"]
         parent.kill()

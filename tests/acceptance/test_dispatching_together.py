@@ -278,13 +278,13 @@ def test_b20_ctrl_c_and_hang_up_reach_the_dispatcher_and_not_the_mission(lab: La
 def test_b21_a_term_before_the_start_starts_nothing(lab: Laboratory, point: str, verb: str) -> None:
     """Told to stop at any step before *go*, a dispatcher puts the entry back under its old name and leaves."""
     lab.enqueue("m1")
-    names = lab.names()
+    entries = lab.entries()
     argv = [sys.executable, "-m", "tests.crash.killed", point, "-C", str(lab.root), verb]
     process = lab.start(argv, env={"LAB_SIGNAL": str(int(signal.SIGTERM))})
 
     assert process.wait(20) == (0 if verb == "daemon" else 143)
     assert lab.told() == []
-    assert lab.names() == names
+    assert lab.entries() == entries
     lab.run("drain")
     assert lab.told() == ["start m1", "end m1"]
     lab.assert_nothing_left()

@@ -204,8 +204,7 @@ def test_b53_a_missing_runner_is_tried_with_growing_pauses(lab: Laboratory) -> N
     program = lab.root / "runner"
     configure(f'[mission]\ncommand = ["{program}", "{{mission_id}}"]\n')
     lab.enqueue("m1", *lab.alone("m1"))
-    names = lab.names()
-    (lab.queue / names[0]).unlink()
+    (lab.queue / lab.entries()[0]).unlink()
     for mission in ("m1", "m2", "m3"):
         lab.run("enqueue", mission)
     daemon = lab.daemon()
