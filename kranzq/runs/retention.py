@@ -56,15 +56,26 @@ def _prune(runs: Runs, mission: MissionId, keep: Keep, queue: InQueue, now: floa
         candidates = sorted({*surplus, *old})
         if not candidates:
             return 0  # the usual case: no record was read
-        last_end = next((record.run for record in runs.records(mission) if record.state == ENDED), None)
+        ends = _last_ends(runs, mission)
         ids = queue.entry_ids(mission)
         return sum(
             remove_whole(folder, f"{run:03d}")
             for run in candidates
-            if run != last_end and _may_go(runs, mission, run, ids, queue, age_s=_age(folder, run, now), keep=keep)
+            if run not in ends and _may_go(runs, mission, run, ids, queue, age_s=_age(folder, run, now), keep=keep)
         )
     finally:
         os.close(folder)
+
+
+def _last_ends(runs: Runs, mission: MissionId) -> set[int]:
+    """The last end of a mission, and the last one of a run that began, which may be an earlier one."""
+    last = None
+    for record in runs.records(mission):
+        if record.state == ENDED:
+            last = last or record.run
+            if record.outcome is not None and record.outcome.ran:
+                return {last, record.run}
+    return set() if last is None else {last}
 
 
 def _may_go(

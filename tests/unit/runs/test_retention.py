@@ -45,6 +45,7 @@ class Shelf:
         keeper: ProcessIdentity | None = None,
         entry: str = "e",
         survivors: list[dict[str, object]] | None = None,
+        outcome: Outcome = Outcome.FAILED,
     ) -> int:
         """A run so many days old; its number."""
         with self.runs.new(MISSION) as folder:
@@ -60,7 +61,7 @@ class Shelf:
                 keeper=keeper or self.gone,
             )
             if state == "ended":
-                record = replace(record, outcome=Outcome.FAILED, fate=Retire())
+                record = replace(record, outcome=outcome, fate=Retire())
             folder.write(record, sync=False)
             if survivors is not None:
                 end = {"nonce": "0" * 32, "started": True, "exitCode": 0, "survivors": survivors}
@@ -107,6 +108,16 @@ def test_old_runs_go_but_never_the_last_end_nor_the_newest_number(shelf: Shelf) 
     assert shelf.prune() == [4, 5]
     with shelf.runs.new(MISSION) as folder:
         assert folder.run == 6
+
+
+def test_the_last_run_that_began_is_kept_behind_tries_that_did_not(shelf: Shelf) -> None:
+    """How the mission really ended last is still told after any number of tries that could not be started."""
+    shelf.add(days=365)
+    ended = shelf.add(days=364, outcome=Outcome.SUCCEEDED)
+    for _ in range(5):
+        shelf.add(outcome=Outcome.NOT_STARTED)
+
+    assert shelf.prune(runs=2) == [ended, 6, 7]
 
 
 @pytest.mark.parametrize("reason", ["claim", "entry", "keeper lives", "keeper unknown", "survivor lives"])
