@@ -27,7 +27,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "park": ("kranzq.cli.amending:park", "Set a mission aside that has not begun."),
     "unpark": ("kranzq.cli.amending:unpark", "Let a parked mission run again."),
     "retry": ("kranzq.cli.amending:retry", "Run a mission once more."),
-    "source": ("kranzq.cli.withdrawing:source", "Show, return or cancel a producer's binding."),
+    "source": ("kranzq.cli.sourcing:source", "Whose items missions are: list, returned, cancelled, reclaim."),
     "trust": ("kranzq.cli.trusting:trust", "What may run here: settings, unsigned or moved entries, keys."),
     "pause": ("kranzq.cli.permitting:pause", "Let no new mission begin."),
     "resume": ("kranzq.cli.permitting:resume", "Let missions begin again."),

@@ -1,4 +1,4 @@
-"""The verbs that take back: cancel for a mission, source for the binding of a producer."""
+"""The verb that takes an approval back, for one mission or for all that match."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from collections.abc import Mapping
 import click
 
 from kranzq import wiring
-from kranzq.cli.say import complain, local_time, say, say_json
+from kranzq.cli.say import complain, say, say_json
 from kranzq.dispatch.cancel import Answer, Canceller, NotCancelled, is_pattern
 from kranzq.errors import EXIT_FAILED, NotFound, UsageFault
-from kranzq.model.clock import rfc3339
 from kranzq.model.ids import MissionId
 from kranzq.model.state import State
 
@@ -45,37 +44,6 @@ def cancel(ctx: click.Context, mission: str, *, why: str, wait: bool, yes: bool,
         say_json(answer.to_json())
     else:
         say(_sentence(answer))
-
-
-@click.command()
-@click.argument("mission")
-@click.option("--return", "give_back", is_flag=True, help="Mark it as returned: the producer has seen the end.")
-@click.option("--cancel", "cancelled", is_flag=True, help="Mark it as cancelled.")
-@_JSON
-@click.pass_obj
-def source(directory: str, mission: str, *, give_back: bool, cancelled: bool, as_json: bool) -> None:
-    """Show whose item a mission is; its producer returns or cancels the binding when it has acted on the end."""
-    if give_back and cancelled:
-        raise click.UsageError("--return and --cancel exclude each other.")
-    checkout = wiring.find_checkout(directory, os.environ)
-    known = MissionId(mission)
-    with wiring.open_to_change(checkout) as queue:
-        if give_back:
-            queue.return_source(known)
-        if cancelled:
-            queue.cancel_source(known)
-        found = queue.bindings(known)
-    wanted = "returned" if give_back else "cancelled" if cancelled else next(iter(found), "bound")
-    if wanted not in found:
-        instead = f" It is {next(iter(found))} already." if found else ""
-        raise NotFound(f"Mission {known} has no producer's binding.{instead}", "Make one with: kranzq enqueue --source")
-    one = found[wanted]
-    if as_json:
-        created = rfc3339(one.created_at) if one.created_at else None
-        shown = {"mission": known, "producer": one.producer, "reference": one.reference}
-        say_json(shown | {"state": wanted, "createdAt": created})
-    else:
-        say(f"{known} is {one.producer}'s {one.reference}: {wanted} (made {local_time(one.created_at or None)}).")
 
 
 def _many(one: Canceller, pattern: str, why: str, *, wait: bool, yes: bool, as_json: bool) -> int:

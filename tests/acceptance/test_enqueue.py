@@ -160,13 +160,13 @@ def test_files_and_binding_come_before_the_entry(checkout: Path) -> None:
     """A prompt lies in the mission's folder and a producer's item is bound, both named by the verbs that show them."""
     (checkout / "prompt.md").write_text("do it")
     answer(checkout, "m1", "--file", "prompt.md", "--source", "tracker:T:7", "--", "true")
-    shown = kranzq(checkout, "source", "m1", "--json")
+    shown = kranzq(checkout, "source", "show", "m1", "--json")
 
     assert (checkout / ".kranz/missions/m1/input/prompt.md").read_text() == "do it"
     assert json.loads(shown.stdout)["reference"] == "T:7"
-    assert kranzq(checkout, "source", "m1", "--return").returncode == 0
-    assert json.loads(kranzq(checkout, "source", "m1", "--json").stdout)["state"] == "returned"
-    assert kranzq(checkout, "source", "m2").returncode == 3
+    assert kranzq(checkout, "source", "returned", "m1").returncode == 0
+    assert json.loads(kranzq(checkout, "source", "show", "m1", "--json").stdout)["state"] == "returned"
+    assert kranzq(checkout, "source", "show", "m2").returncode == 3
 
 
 def test_nothing_of_a_queue_shows_in_git(checkout: Path) -> None:

@@ -143,7 +143,9 @@ def test_every_option_is_described(verb: str) -> None:
     assert command is not None
     section = sections()[verb]
 
-    has = {name for one in command.params if isinstance(one, click.Option) for name in (*one.opts, *one.secondary_opts)}
+    inner = list(command.commands.values()) if isinstance(command, click.Group) else []
+    options = [one for each in (command, *inner) for one in each.params if isinstance(one, click.Option)]
+    has = {name for one in options for name in (*one.opts, *one.secondary_opts)}
     has -= {"-h", "--help"}
     shown = set(re.findall(r"(?<![\w-])--[a-z][a-z-]*|(?<![\w-])-[a-zA-Z]\b", section))
     assert {name for name in has if name not in shown} == set()
@@ -174,7 +176,7 @@ def test_every_key_of_json_is_described(checkout: Path, capfd: pytest.CaptureFix
         "status": ask("status"),
         "why": ask("why", "waits"),
         "history": ask("history"),
-        "source": ask("source", "waits"),
+        "source": ask("source", "list") | ask("source", "show", "waits") | ask("source", "reclaim"),
         "trust": ask("trust"),
         "recover": ask("recover"),
         "check": ask("check"),
