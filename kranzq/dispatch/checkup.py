@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from kranzq.disk.leavings import dead_temporaries
 from kranzq.disk.owners import declared_group, group_name, refuse_foreign_checkout, unsafe_folder
 from kranzq.dispatch.busy_seen import occupancy
 from kranzq.dispatch.daemon_seen import DaemonSeen, HiddenDaemon, look_for_daemon
@@ -22,6 +23,7 @@ from kranzq.model.checkout import Checkout
 from kranzq.model.clock import rfc3339
 from kranzq.model.process import Liveness
 from kranzq.model.state import State
+from kranzq.runs.preflight import why_not_here
 from kranzq.trust.key import KeySeen
 
 Grade = Literal["ok", "warning", "fault"]
@@ -55,6 +57,8 @@ def of_checkout(checkout: Checkout) -> Iterator[Check]:
         refuse_foreign_checkout(checkout)
     except Refused as fault:
         yield Check("owner", "fault", fault.sentence.rstrip("."), fault.advice)
+    if (why := why_not_here(checkout, 0, patience_s=0)) is not None:
+        yield Check("start", "warning", f"no mission can start now: {why}", "They start when that is gone")
     if (group := declared_group(checkout)) is not None:
         yield Check("group", "ok", f"shared by group {group_name(group)}: what is made here, its members can write")
 
@@ -70,10 +74,9 @@ def of_queue(sight: Sight) -> Iterator[Check]:
     yield _named("parked", parked, "parked mission", "See: kranzq list --parked", good="none")
     strange = list(queue.strange_claims())
     yield _named("claim names", strange, "strange name", "Look at it, and remove it by hand", good="all are claims")
-    left = dead_temporaries(queue.fd)
-    yield _named(
-        "temporary files", left, "file of a writer that is gone", "It may be removed", good="none is left over"
-    )
+    left = list(dead_temporaries(queue.fd, _is_gone))
+    advice = "A daemon removes it within two hours; at once: rm"
+    yield _named("temporary files", left, "file of a writer that is gone", advice, good="none is left over")
 
 
 def of_claims(sight: Sight) -> Iterator[Check]:
@@ -147,21 +150,8 @@ def of_keys(seen: Callable[[], Sequence[KeySeen]]) -> Iterator[Check]:
         yield Check("older keys", "ok", f"{', '.join(older)}: what they signed stays good; remove a file to end that")
 
 
-def dead_temporaries(queue: int) -> list[str]:
-    """Hidden temporary files whose writer is gone: `.NAME.PID.DIGITS.tmp`."""
-    found = []
-    for name in sorted(os.listdir(queue)):
-        parts = name.split(".")
-        if not name.startswith(".") or not name.endswith(".tmp") or len(parts) < len(("", "name", "pid", "n", "tmp")):
-            continue
-        pid = parts[-3]
-        try:
-            modified = os.stat(name, dir_fd=queue, follow_symlinks=False).st_mtime
-        except OSError:
-            continue
-        if pid.isascii() and pid.isdigit() and judge_claim(int(pid), None, modified).verdict is Liveness.GONE:
-            found.append(name)
-    return found
+def _is_gone(pid: int, wrote_at: float) -> bool:
+    return judge_claim(pid, None, wrote_at).verdict is Liveness.GONE
 
 
 def _named(name: str, found: list[str], what: str, advice: str, *, good: str) -> Check:

@@ -136,6 +136,7 @@ def test_b60_a_lock_of_somebody_else_is_waited_for_and_reported(lab: Laboratory)
     lab.daemon(env={"KRANZQ_DAEMON_SCAN_SECONDS": "0.2"})
     wait_for(lambda: "nothing is started" in lab.log(), "it says that it waits")
     why = lab.run("why", "m1").stdout
+    check = lab.run("check").stdout
     tries = len(lab.records("m1"))
     lab.kill(holder)
     lock.unlink()
@@ -144,6 +145,7 @@ def test_b60_a_lock_of_somebody_else_is_waited_for_and_reported(lab: Laboratory)
     assert tries == 1
     assert f"process {holder.pid}" in why
     assert "index.lock is" in why
+    assert "no mission can start now: git's" in check
     assert "has it open" in why
     assert set(lab.outcomes("m1")) == {"not started", "succeeded"}
 

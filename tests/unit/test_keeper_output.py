@@ -165,3 +165,27 @@ for _ in range(5000):
     subprocess.run([sys.executable, "-c", program], check=True, env=os.environ)
 
     assert 200_000 < (tmp_path / "keeper.log").stat().st_size < 300_000
+
+
+def test_what_is_punched_out_while_it_is_read_is_a_gap_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reader that is overtaken by the keeper shows no NULs: the rest of the piece is told as left out."""
+    path = tmp_path / "output.log"
+    path.write_bytes(b"x" * 6 * MIB)
+    fd = os.open(path, os.O_WRONLY | os.O_APPEND)
+    bound = there.program.Bound(fd, 2 * MIB)
+    read = os.pread
+    done: list[int] = []
+
+    def overtaken(one: int, size: int, at: int) -> bytes:
+        if at >= MIB - 65536 and not done:
+            done.append(bound.trim(2 * MIB))
+        return read(one, size, at)
+
+    monkeypatch.setattr("kranzq.dispatch.output.os.pread", overtaken)
+    kept = Kept()
+    with path.open("rb") as file:
+        Output(file.fileno()).pump(kept)
+    os.close(fd)
+
+    assert kept.bytes == b"x" * 2 * MIB
+    assert [size for kind, size in kept.parts if kind == "gap"] == [4 * MIB]
