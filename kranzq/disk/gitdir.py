@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kranzq.disk.read import Unreadable, read_regular
@@ -21,6 +22,7 @@ _REF = re.compile(rb"refs/[^\0-\x20\x7f~^:?*\[\\]{1,250}")
 _OBJECT = re.compile(rb"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _SECTION = re.compile(rb"\s*\[\s*([^\]\s]+)\s*\](.*)", re.DOTALL)
 _BARE = re.compile(rb"\s*bare\s*(?:=\s*\"?(true|yes|on|1)\"?\s*)?(?:[#;].*)?", re.IGNORECASE)
+_WORKTREE = re.compile(rb"\s*worktree\s*=\s*\"?([^\"#;]+?)\"?\s*(?:[#;].*)?", re.IGNORECASE)
 _OF_WORKTREES = (b"refs/bisect/", b"refs/worktree/", b"refs/rewritten/")
 
 
@@ -60,6 +62,17 @@ def git_folder(root: str) -> GitFolder | None:
     return GitFolder(own, common)
 
 
+def is_own(folder: GitFolder, root: str) -> bool:
+    """Whether the git folder says itself that it is this checkout's: a planted `.git` may point to anybody's."""
+    path = f"{root}/.git"
+    if folder.own == path:
+        return not os.path.islink(path)
+    back = _read(f"{folder.own}/gitdir", _PATH_LIMIT)  # of a linked worktree
+    if back is not None and _leads_to(folder.own, back, path):
+        return True
+    return any(_leads_to(folder.own, tree, root) for tree in _core(folder.own, _WORKTREE))  # of a submodule
+
+
 def head(folder: GitFolder) -> Head:
     """The branch and commit of a working tree."""
     text = _read(f"{folder.own}/HEAD", _PATH_LIMIT)
@@ -83,15 +96,24 @@ def is_bare(root: str) -> bool:
 
 
 def _says_bare(own: str) -> bool:
+    return any(True for _ in _core(own, _BARE))
+
+
+def _core(own: str, form: re.Pattern[bytes]) -> Iterator[bytes]:
+    """What a form finds in the lines of the section `core`: its group, or nothing."""
     section = b""
     for name in ("config", "config.worktree"):
         for line in (_read(f"{own}/{name}", _CONFIG_LIMIT) or b"").splitlines():
             text = line
-            if found := _SECTION.fullmatch(line):
-                section, text = found[1].lower(), found[2]
-            if section == b"core" and text.strip() and _BARE.fullmatch(text):
-                return True
-    return False
+            if start := _SECTION.fullmatch(line):
+                section, text = start[1].lower(), start[2]
+            if section == b"core" and text.strip() and (found := form.fullmatch(text)):
+                yield found[1] or b""
+
+
+def _leads_to(own: str, text: bytes, path: str) -> bool:
+    there = os.path.join(own, os.fsdecode(text.partition(b"\0")[0].strip()))
+    return os.path.realpath(there) == os.path.realpath(path)
 
 
 def _resolved(folder: GitFolder, name: bytes) -> str | None:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from kranzq.disk import atomic
 from kranzq.disk.birth import born_ns
-from kranzq.disk.gitdir import GitFolder, git_folder
+from kranzq.disk.gitdir import GitFolder, git_folder, is_own
 
 NAME = "index.lock"
 PATIENCE_S = 1.0  # a git that only writes its index is done within this, even on a slow disk
@@ -75,7 +75,9 @@ def set_aside(root: str, run_fd: int, run_path: str, *, since: float) -> str | N
     """
     if os.access(NAME, os.F_OK, dir_fd=run_fd):
         return f"{run_path}/{NAME}"  # an earlier look was killed before it could tell
-    lock = find(root)
+    git, lock = git_folder(root), find(root)
+    if git is None or not is_own(git, root):
+        return None
     if lock is None or not lock.regular or lock.made_at < since or any(True for _ in holders(lock, root)):
         return None
     folder, name = os.path.split(lock.path)

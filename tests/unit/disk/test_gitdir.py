@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kranzq.disk.gitdir import GitFolder, Head, git_folder, head, is_bare
+from kranzq.disk.gitdir import GitFolder, Head, git_folder, head, is_bare, is_own
 
 pytestmark = pytest.mark.system("git")
 WHO = ("-c", "user.name=A", "-c", "user.email=a@example.org", "-c", "commit.gpgSign=false")
@@ -55,6 +55,7 @@ def test_a_linked_worktree_has_its_own_head_and_the_refs_of_the_repository(check
     folder = git_folder(str(tmp_path / "side"))
     assert folder == GitFolder(f"{checkout}/.git/worktrees/side", f"{checkout}/.git")
     assert told(tmp_path / "side") == asked(tmp_path / "side")
+    assert is_own(folder, str(tmp_path / "side"))
     assert not is_bare(str(tmp_path / "side"))
 
 
@@ -69,7 +70,25 @@ def test_a_submodule_is_a_checkout_of_its_own(checkout: Path, tmp_path: Path) ->
     assert folder.own == folder.common == git(outer / "inner", "rev-parse", "--absolute-git-dir")
     assert os.path.basename(folder.index_lock) == "index.lock"
     assert told(outer / "inner") == asked(outer / "inner")
+    assert is_own(folder, str(outer / "inner"))
     assert not is_bare(str(outer / "inner"))
+
+
+@pytest.mark.parametrize("how", ["file", "link"])
+def test_a_git_folder_that_belongs_to_another_checkout_is_not_its_own(checkout: Path, tmp_path: Path, how: str) -> None:
+    """A planted `.git` may point to anybody's repository; that one does not point back."""
+    planted = tmp_path / "planted"
+    planted.mkdir()
+    if how == "file":
+        (planted / ".git").write_text(f"gitdir: {checkout}/.git\n")
+    else:
+        (planted / ".git").symlink_to(checkout / ".git")
+    folder, plain = git_folder(str(planted)), git_folder(str(checkout))
+    assert folder is not None
+    assert plain is not None
+
+    assert not is_own(folder, str(planted))
+    assert is_own(plain, str(checkout))
 
 
 def test_before_the_first_commit_there_is_a_branch_only(tmp_path: Path) -> None:

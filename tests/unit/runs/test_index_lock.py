@@ -61,6 +61,18 @@ def test_without_a_lock_there_is_nothing_to_do(place: Place) -> None:
     assert time.monotonic() - began < 0.5
 
 
+def test_a_lock_of_another_repository_stays(place: Place, tmp_path: Path) -> None:
+    """A `.git` that points to somebody else's repository leads to no lock that could be moved."""
+    other = tmp_path / "other"
+    shutil.copytree(place.root / ".git", other / ".git")
+    (other / ".git/index.lock").touch()
+    shutil.rmtree(place.root / ".git")
+    (place.root / ".git").write_text(f"gitdir: {other}/.git\n")
+
+    assert place.set_aside() is None
+    assert (other / ".git/index.lock").exists()
+
+
 @pytest.mark.parametrize("kind", ["older than the run", "a folder", "a link"])
 def test_what_the_run_cannot_have_made_stays(place: Place, kind: str) -> None:
     """A lock from before the run, or what is no regular file, is somebody else's."""
