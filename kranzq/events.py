@@ -181,6 +181,12 @@ class Cancelled(Event):
     how: str
 
 
+class Drained(Event):
+    """A dispatcher that has run missions finds nothing more that may run now."""
+
+    ran: int
+
+
 class WaitsBusy(Event):
     """The checkout is busy; said once for each holder."""
 

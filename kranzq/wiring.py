@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from kranzq.dispatch.recover import Confirm, Report
     from kranzq.dispatch.status import Thresholds
     from kranzq.dispatch.why import Reason
+    from kranzq.hooks.outbox import Outbox
     from kranzq.model.ids import MissionId
     from kranzq.runner import Runner
     from kranzq.runs.folders import Runs
@@ -209,6 +210,42 @@ def approvals(environ: Mapping[str, str]) -> Approvals:
     return Approvals(state_dir(environ))
 
 
+def tell_hooks(checkout: Checkout, environ: Mapping[str, str], trouble: Callable[[str], None] | None = None) -> None:
+    """Let the user's hooks be told of what happens from now on in this process, if there can be any.
+
+    Events do not say in which checkout they happened, so a process has one outbox: the last one that was asked for.
+    """
+    from kranzq.config.files import config_path  # noqa: PLC0415
+
+    places = (config_path(environ), f"{checkout.kranz}/kranzq.toml")
+    if any(map(os.path.lexists, places)) or any(name.startswith("KRANZQ_HOOKS_") for name in environ):
+        _outbox(checkout, environ, trouble)  # most have no hooks, and their verbs need not pay for a look
+
+
+def _outbox(checkout: Checkout, environ: Mapping[str, str], trouble: Callable[[str], None] | None = None) -> Outbox:
+    from kranzq.events import Warned, emit, subscribe  # noqa: PLC0415
+    from kranzq.hooks.outbox import Outbox  # noqa: PLC0415
+    from kranzq.runs.command import mission_environment  # noqa: PLC0415
+    from kranzq.trust.key import state_dir  # noqa: PLC0415
+
+    outbox = Outbox(
+        checkout.root,
+        state_dir(environ),
+        lambda: dataclasses.asdict(load_config(environ, checkout=checkout).hooks),
+        mission_environment(environ),
+        trouble or (lambda text: emit(Warned(text))),
+        starts="KRANZ_CLAIM" not in environ,
+    )
+    while _heard:
+        _heard.pop()()
+    _heard.append(subscribe(outbox.hear))
+    return outbox
+
+
+_heard: list[Callable[[], None]] = []
+"""What ends the telling of hooks in this process."""
+
+
 def gate(environ: Mapping[str, str]) -> Gate:
     """What decides whether an entry may run."""
     from kranzq.trust.may_run import Gate  # noqa: PLC0415
@@ -290,6 +327,13 @@ def dispatcher_parts(
     )
 
 
+def _with_hooks(parts: Parts, environ: Mapping[str, str]) -> Parts:
+    """The parts of a dispatcher that tells hooks, first of all what others have left to be told."""
+    outbox = _outbox(parts.checkout, environ)
+    outbox.resume()
+    return dataclasses.replace(parts, couriers=outbox.couriers)
+
+
 def _runner_of(config: Config, environ: Mapping[str, str]) -> Runner:
     from kranzq.config import expand  # noqa: PLC0415
     from kranzq.runs.command import MissionRunner  # noqa: PLC0415
@@ -328,7 +372,7 @@ def daemon(checkout: Checkout, environ: Mapping[str, str], flags: Mapping[str, o
     renewal = Renewal(checkout.root, approvals(environ), environ, flags)
     config = renewal.begin()
     _say(one for one in [tracked_notice(checkout.root)] if one is not None)
-    parts = dispatcher_parts(checkout, config, environ, warm=True)
+    parts = _with_hooks(dispatcher_parts(checkout, config, environ, warm=True), environ)
     wake = Wake()
     stopping = Stopping(wake, on_stop_here(config.daemon.on_stop, environ), lambda text: emit(Warned(text)))
     timing = Timing(config.daemon.scan_seconds, config.daemon.poll_seconds)
@@ -354,7 +398,8 @@ def drain(checkout: Checkout, environ: Mapping[str, str], *, once: bool) -> Drai
     config = load_config(environ, checkout=checkout)
     wake = Wake()
     stopping = Stopping(wake, on_stop_here(config.daemon.on_stop, environ), lambda text: emit(Warned(text)))
-    done = drain_parts(dispatcher_parts(checkout, config, environ), wake, stopping, once=once)
+    parts = _with_hooks(dispatcher_parts(checkout, config, environ), environ)
+    done = drain_parts(parts, wake, stopping, once=once)
     return dataclasses.replace(done, stopped=stopping.signal)
 
 
@@ -378,7 +423,7 @@ def recover(
     """Put every claim of a gone holder where it belongs."""
     from kranzq.dispatch.after_crash import recover_now  # noqa: PLC0415
 
-    parts = dispatcher_parts(checkout, load_config(environ, checkout=checkout), environ)
+    parts = _with_hooks(dispatcher_parts(checkout, load_config(environ, checkout=checkout), environ), environ)
     return recover_now(parts, dry_run=dry_run, kill=kill, confirm=confirm)
 
 
@@ -430,6 +475,7 @@ def canceller(checkout: Checkout, queue: FileQueue, environ: Mapping[str, str]) 
     """Who cancels missions of this checkout."""
     from kranzq.dispatch.cancel import Canceller  # noqa: PLC0415
 
+    tell_hooks(checkout, environ)
     return Canceller(checkout, queue, user_name(), _parts_when_needed(checkout, environ))
 
 
@@ -444,6 +490,7 @@ def amender(checkout: Checkout, queue: FileQueue, environ: Mapping[str, str]) ->
     """Who changes missions of this checkout that have not begun: this user, with the user's key."""
     from kranzq.dispatch.amend import Amender  # noqa: PLC0415
 
+    tell_hooks(checkout, environ)
     return Amender(checkout, queue, keyring(environ), user_name(), _parts_when_needed(checkout, environ))
 
 
@@ -470,6 +517,7 @@ def open_look_settled(checkout: Checkout, environ: Mapping[str, str], mission: M
     with open_look(checkout) as queue:
         if queue is not None:
             with contextlib.suppress(KranzqError, OSError):  # it is a service; who waits goes on waiting
+                tell_hooks(checkout, environ)
                 settle_unattended(_parts_when_needed(checkout, environ), queue, mission)
         yield queue
 

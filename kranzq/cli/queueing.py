@@ -112,6 +112,7 @@ def enqueue(
     checkout = wiring.find_checkout(ctx.obj, os.environ)
     if wait or follow:
         wiring.refuse_inside_mission(checkout, "enqueue --wait", os.environ)
+    wiring.tell_hooks(checkout, os.environ, complain)
     with wiring.make_queue(checkout) as queue:
         approved = approve(wiring.approver(checkout, queue, os.environ), request)
         paused = queue.paused()

@@ -29,6 +29,7 @@ __all__ = [
     "SETTINGS",
     "Config",
     "DaemonSettings",
+    "HookSettings",
     "MissionSettings",
     "RetentionSettings",
     "Setting",
@@ -91,6 +92,17 @@ class RetentionSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class HookSettings:
+    """Programs that are told of events; empty: nobody is."""
+
+    enqueued: tuple[str, ...]
+    started: tuple[str, ...]
+    ended: tuple[str, ...]
+    parked: tuple[str, ...]
+    drained: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Config:
     """All settings."""
 
@@ -98,6 +110,7 @@ class Config:
     daemon: DaemonSettings
     status: StatusSettings
     retention: RetentionSettings
+    hooks: HookSettings
 
     @classmethod
     def load(
@@ -122,6 +135,7 @@ class Config:
             DaemonSettings(**_table(values, "daemon")),
             StatusSettings(**_table(values, "status")),
             RetentionSettings(**_table(values, "retention")),
+            HookSettings(**_table(values, "hooks")),
         )
 
 

@@ -115,6 +115,17 @@ def parse_command(value: object) -> tuple[str, ...]:
     return command
 
 
+def parse_hook(value: object) -> tuple[str, ...]:
+    """A program, by its name or its absolute path, and its arguments; empty for none.
+
+    A relative path would be looked up in the checkout, where anybody may have put something.
+    """
+    command = _texts(value, "must be a list of texts, the program and its arguments")
+    if command and (not command[0] or ("/" in command[0] and not command[0].startswith("/"))):
+        raise ValueError("must begin with a program, by its name or its absolute path")
+    return command
+
+
 def parse_environment(value: object) -> tuple[str, ...] | None:
     """Names of variables, or None for `inherit`."""
     if value == "inherit":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from kranzq import events
 from kranzq.daemon.lock_waiter import LockWaiter
 from kranzq.daemon.loop import AGAIN_S
 from kranzq.daemon.stopping import Stopping
@@ -49,12 +50,15 @@ def drain(parts: Parts, wake: Wake, stopping: Stopping, *, once: bool) -> Draine
         if pause is None:
             break
         wake.wait(pause)
+    if one.ran_dry and one.done.ran and not stopping.wanted:
+        emit(events.Drained(len(one.done.ran)))
     return one.done
 
 
 class _Drain:
     def __init__(self, parts: Parts, wake: Wake, *, once: bool) -> None:
         self.done = Drained()
+        self.ran_dry = False
         self.memory = Memory()
         self.backstop = Backstop(parts.clock, remembers=False)
         self._parts = parts
@@ -70,7 +74,7 @@ class _Drain:
             case Left():
                 self.done.left = True
             case Empty(passed_over=passed):
-                self.done.passed_over = passed
+                self.done.passed_over, self.ran_dry = passed, True
             case Paused(reason):
                 self.done.paused = reason
             case IsBusy():

@@ -26,7 +26,7 @@ from kranzq.dispatch.retention import Sweeper
 from kranzq.dispatch.settle import is_environment_fault
 from kranzq.dispatch.turn import ask_to_return, recover_only, turn
 from kranzq.errors import DaemonRuns, KranzqError
-from kranzq.events import Adopted, Vanished, WaitsBusy, Warned, WatchLost, emit
+from kranzq.events import Adopted, Drained, Vanished, WaitsBusy, Warned, WatchLost, emit
 from kranzq.liveness import me
 from kranzq.model.clock import rfc3339
 
@@ -67,6 +67,7 @@ class Daemon:
         self._root = _key(self.parts.checkout.root)
         self._sweeper = Sweeper()
         self._busy_looks = 0
+        self._ran = 0
         self._outage = Outage()
         self._names: set[str] = set()
 
@@ -143,6 +144,7 @@ class Daemon:
             self._busy_looks = 0
         match result:
             case Ran(ending=ending):
+                self._ran += 1
                 self.parts.keepers.warm()
                 if not is_environment_fault(ending):
                     self._outage.end()
@@ -152,6 +154,9 @@ class Daemon:
             case Left():
                 return None
             case Empty(due=due):
+                if self._ran and not self.stopping.wanted:
+                    emit(Drained(self._ran))
+                    self._ran = 0
                 soon = self.timing.scan_s if due is None else due - self.parts.clock.now()
                 return min(self.timing.scan_s, max(0.05, soon))
             case Paused(reason):

@@ -72,6 +72,7 @@ _SENTENCES: dict[type[e.Event], Callable[[Any], str]] = {
     e.Edited: lambda one: f"{one.mission} edited: {one.changes}",
     e.PassedOver: lambda one: f"{one.mission} passed over: {one.why}",
     e.Cancelled: lambda one: f"{one.mission} cancelled: {one.how}",
+    e.Drained: lambda one: f"nothing more may run now (tried since the last time: {one.ran})",
     e.WaitsBusy: lambda one: f"busy: {one.holder}",
     e.WatchLost: lambda one: f"warning: {one.why}",
     e.Swept: lambda one: f"swept: {one.runs} old runs, {one.quarantined} quarantined files, {one.leavings} leavings",

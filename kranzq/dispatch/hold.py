@@ -108,7 +108,7 @@ def end_all_leftovers(parts: Parts, queue: OpenQueue, hold: Hold) -> tuple[int, 
             parts.checkout.root,
             locks=hold.fds,
             in_hand=True,
-            spare={**survivors, **parts.keepers.started()},
+            spare={**survivors, **parts.keepers.started(), **parts.couriers()},
             orphans_of=os.getpid() if parts.is_subreaper else None,
         )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
@@ -140,6 +140,8 @@ class Parts:
     """Called once a mission runs: the daemon warms the next keeper then."""
     obstacle: Callable[[], str | None] = lambda: None
     """What in the checkout itself keeps missions from starting just now: asked while a daemon waits for that to go."""
+    couriers: Callable[[], Mapping[int, int | None]] = dict
+    """Pid and start ticks of processes of ours that tell hooks."""
     is_subreaper: bool = False
     """Whether orphans of a killed keeper come to this process."""
 

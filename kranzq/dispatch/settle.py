@@ -113,9 +113,10 @@ def settle_place(
                 folder.write(current, sync=True)
                 sweep_temporaries(folder.fd, lambda pid, at: pid == record.keeper.pid or is_gone(pid, at))
         assert current.fate is not None
+        ending = ending_in(current)
+        # told before it is done: whoever is killed in between leaves the fate to the next one, who tells it once more
+        emit(Ended(str(current.mission), current.run, ending.outcome.value, fate_name(current.fate), ending.reason))
         fate = queue.carry_out(place, current.fate)
-    ending = ending_in(current)
-    emit(Ended(str(current.mission), current.run, ending.outcome.value, fate_name(fate), ending.reason))
     return Settled(ending, fate)
 
 

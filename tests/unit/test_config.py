@@ -16,6 +16,7 @@ from kranzq.config import (
     SETTINGS,
     Config,
     DaemonSettings,
+    HookSettings,
     MissionSettings,
     RetentionSettings,
     StatusSettings,
@@ -77,6 +78,7 @@ def test_the_defaults(home: Home) -> None:
         DaemonSettings(on_stop=None, poll_seconds=1.0, scan_seconds=10.0, recover_seconds=60.0),
         StatusSettings(long_run=7200.0, long_silence=1800.0),
         RetentionSettings(20, 90 * 86400.0, 1000, 90 * 86400.0),
+        HookSettings((), (), (), (), ()),
     )
 
 
@@ -86,6 +88,7 @@ def test_the_table_and_the_values_have_the_same_settings() -> None:
     named += [f"daemon.{one.name}" for one in fields(DaemonSettings)]
     named += [f"status.{one.name}" for one in fields(StatusSettings)]
     named += [f"retention.{one.name}" for one in fields(RetentionSettings)]
+    named += [f"hooks.{one.name}" for one in fields(HookSettings)]
 
     assert [setting.name for setting in SETTINGS] == named
     assert all(setting.kind and setting.text.endswith(".") for setting in SETTINGS)
@@ -118,6 +121,12 @@ def test_a_file_sets_everything(home: Home) -> None:
         runs_age = "30d"
         quarantine_count = 4
         quarantine_age = "1d"
+        [hooks]
+        enqueued = ["/a/b", "c"]
+        started = ["b"]
+        ended = ["/c"]
+        parked = ["d", "./e"]
+        drained = ["f"]
     """)
 
     assert home.load() == Config(
@@ -136,6 +145,7 @@ def test_a_file_sets_everything(home: Home) -> None:
         DaemonSettings(on_stop="leave", poll_seconds=0.5, scan_seconds=30.0, recover_seconds=5.0),
         StatusSettings(long_run=3600.0, long_silence=300.0),
         RetentionSettings(3, 30 * 86400.0, 4, 86400.0),
+        HookSettings(("/a/b", "c"), ("b",), ("/c",), ("d", "./e"), ("f",)),
     )
 
 
@@ -411,3 +421,11 @@ def test_a_command_that_was_accepted_can_be_filled(command: list[str]) -> None:
 
     assert isinstance(accepted, tuple)
     assert len(expand(accepted, mission_id="m", mission_dir="/d", repo="/r")) == len(command)
+
+
+@pytest.mark.parametrize("command", ['["./hook"]', '["bin/hook", "x"]', '[""]', '"hook"', "[1]"])
+def test_a_hook_is_a_name_or_an_absolute_path(home: Home, command: str) -> None:
+    """A relative path would be looked up in the checkout, where anybody may have put something."""
+    home.write(f"[hooks]\nended = {command}\n")
+
+    assert "hooks.ended" in home.fault().sentence

@@ -1,0 +1,148 @@
+"""The courier: each event once its program takes it, in order within a mission, and never for ever."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from kranzq.hooks import courier
+from tests.laboratory import state_of, wait_for
+
+TELL = "import os, sys; open(sys.argv[1], 'a').write(sys.stdin.read())"
+
+
+@pytest.fixture
+def outbox(tmp_path: Path) -> Path:
+    """An empty outbox."""
+    (tmp_path / "outbox").mkdir()
+    return tmp_path / "outbox"
+
+
+def put(outbox: Path, number: int, mission: str, *command: str, since: float | None = None) -> Path:
+    """Write an event as an outbox does."""
+    told = {"event": "ended", "mission": mission, "number": number}
+    record = {
+        "mission": mission,
+        "command": command,
+        "event": told,
+        "since": since or time.time(),
+        "due": 0,
+        "tries": 0,
+    }
+    path = outbox / f"{number:020d}.1.json"
+    path.write_text(json.dumps(record))
+    return path
+
+
+def told(tmp_path: Path) -> list[int]:
+    """The numbers of the events that programs have taken, in order."""
+    path = tmp_path / "told"
+    return [json.loads(line)["number"] for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def teller(tmp_path: Path) -> tuple[str, ...]:
+    """A program that takes what it is told."""
+    return (sys.executable, "-I", "-S", "-c", TELL, str(tmp_path / "told"))
+
+
+def once(outbox: Path, tmp_path: Path) -> None:
+    """Hand over all that is due, as one round does."""
+    for name in courier.waiting(str(outbox)):
+        record = courier.read(str(outbox), name)
+        if record is not None:
+            courier.hand_over(str(outbox), name, record, str(tmp_path))
+
+
+def test_events_are_handed_over_in_order(outbox: Path, tmp_path: Path) -> None:
+    """Each is on the program's input as one JSON value, and its file is gone afterwards."""
+    for number in (3, 1, 2):
+        put(outbox, number, "m1", *teller(tmp_path))
+    courier.work(str(outbox), str(tmp_path))
+
+    assert told(tmp_path) == [1, 2, 3]
+    assert courier.waiting(str(outbox)) == []
+
+
+def test_one_that_fails_is_kept_and_holds_up_only_its_mission(
+    outbox: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What comes later of the same mission waits; others are told at once."""
+    monkeypatch.setattr(courier, "FIRST_PAUSE_S", 0.2)
+    monkeypatch.setattr(courier, "LOOK_S", 0.01)
+    go = tmp_path / "go"
+    code = f"import os, sys; os.path.exists({str(go)!r}) or open({str(go)!r}, 'w') and sys.exit(3); {TELL}"
+    put(outbox, 1, "m1", sys.executable, "-c", code, str(tmp_path / "told"))
+    put(outbox, 2, "m1", *teller(tmp_path))
+    put(outbox, 3, "m2", *teller(tmp_path))
+    courier.work(str(outbox), str(tmp_path))
+
+    assert told(tmp_path) == [3, 1, 2]
+    assert "it ended with 3; again in" in (outbox / "log").read_text()
+
+
+@pytest.mark.parametrize("command", [("/no/such/program",), (sys.executable, "-c", "raise SystemExit(1)")])
+def test_after_a_day_it_is_given_up_with_one_line(outbox: Path, tmp_path: Path, command: tuple[str, ...]) -> None:
+    """A hook that is gone for good keeps nothing alive."""
+    put(outbox, 1, "m1", *command, since=time.time() - courier.GIVE_UP_S - 1)
+    once(outbox, tmp_path)
+
+    assert courier.waiting(str(outbox)) == []
+    assert "given up" in (outbox / "log").read_text()
+
+
+def test_a_failure_is_tried_again_later_and_later(outbox: Path, tmp_path: Path) -> None:
+    """The pauses double, up to a quarter of an hour."""
+    path = put(outbox, 1, "m1", "/no/such/program")
+    pauses = []
+    for _ in range(10):
+        once(outbox, tmp_path)
+        pauses.append(json.loads(path.read_text())["due"] - time.time())
+
+    assert pauses[0] <= 5 < pauses[2] < pauses[4]
+    assert 600 < pauses[-1] <= courier.LONGEST_PAUSE_S
+
+
+def test_one_that_hangs_is_ended_with_all_that_it_started(
+    outbox: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A time limit, for the whole group; then it counts as failed."""
+    monkeypatch.setattr(courier, "LIMIT_S", 0.3)
+    code = f"sleep 600 & echo $! > {tmp_path}/inner; wait"
+    put(outbox, 1, "m1", "sh", "-c", code)
+    once(outbox, tmp_path)
+
+    inner = int((tmp_path / "inner").read_text())
+    wait_for(lambda: state_of(inner) in {None, "Z"}, "what it started is gone")
+    assert "did not end within" in (outbox / "log").read_text()
+    assert len(courier.waiting(str(outbox))) == 1
+
+
+def test_what_is_no_event_is_removed_and_named(outbox: Path, tmp_path: Path) -> None:
+    """It holds up nothing."""
+    for number, text in enumerate(("{", "[]", '{"command": [], "event": {}}', '{"command": ["x"]}')):
+        (outbox / f"{number}.json").write_text(text)
+    put(outbox, 9, "m1", *teller(tmp_path))
+    courier.work(str(outbox), str(tmp_path))
+
+    assert told(tmp_path) == [9]
+    assert (outbox / "log").read_text().count("cannot be understood") == 4
+
+
+def test_a_second_courier_leaves(outbox: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One at a time, or an event would be told twice."""
+    monkeypatch.setattr(courier, "LOCK_PAUSE_S", 0.0)
+    fd = courier.take_lock(str(outbox))
+    assert fd is not None
+
+    assert courier.take_lock(str(outbox)) is None
+    os.close(fd)
+    other = courier.take_lock(str(outbox))
+    assert other is not None
+    fcntl.flock(other, fcntl.LOCK_UN)
+    os.close(other)
