@@ -43,7 +43,7 @@ def _checks(checkout: Checkout, environ: Mapping[str, str]) -> Iterator[Check]:
     yield from settings
     yield from checkup.of_keys(wiring.keyring(environ).seen)
     yield from machine_check.of_machine(checkout, environ.get("PATH"), min_free=min_free)
-    yield from checkup.of_checkout(checkout)
+    yield from checkup.of_checkout(checkout, as_root=wiring.is_meant_as_root(environ))
     try:
         with wiring.open_sight(checkout, environ) as sight:
             if sight is None:

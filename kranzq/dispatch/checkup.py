@@ -44,17 +44,17 @@ class Check:
         return {"name": self.name, "state": self.state, "text": self.text, "advice": self.advice}
 
 
-def of_checkout(checkout: Checkout) -> Iterator[Check]:
-    """The working tree and who may write below it."""
+def of_checkout(checkout: Checkout, *, as_root: bool = False) -> Iterator[Check]:
+    """The working tree and who may write below it. `as_root`: root means it in another user's checkout."""
     kind = "no git here"
     if checkout.has_git:
         linked = not os.path.isdir(checkout.git)
         kind = "a linked worktree or submodule (.git is a file)" if linked else "a git checkout (.git is a directory)"
     yield Check("checkout", "ok", f"{checkout.root}: {kind}")
-    if (unsafe := unsafe_folder(checkout)) is not None:
+    if (unsafe := unsafe_folder(checkout, as_root=as_root)) is not None:
         yield Check("folder", "fault", f"{unsafe.path}: {unsafe.why}", unsafe.advice)
     try:
-        refuse_foreign_checkout(checkout)
+        refuse_foreign_checkout(checkout, as_root=as_root)
     except Refused as fault:
         yield Check("owner", "fault", fault.sentence.rstrip("."), fault.advice)
     if (why := why_not_here(checkout, 0, patience_s=0)) is not None:
@@ -127,7 +127,7 @@ def of_planted(sight: Sight) -> Iterator[Check]:
     if (notice := tracked_notice(sight.checkout.root)) is not None:
         yield Check("tracked", "warning", *notice)
     found = [f"{path} ({why})" for path, why in unbelieved(sight.checkout, sight.queue.kranz_fd)]
-    yield _named("records", found, "record that is not believed", "Remove it if it is not yours", good="all are ours")
+    yield _named("records", found, "unbelieved record", "Remove it if it is not yours", good="all are ours")
 
 
 def of_keys(seen: Callable[[], Sequence[KeySeen]]) -> Iterator[Check]:
