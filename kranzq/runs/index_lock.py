@@ -17,10 +17,12 @@ from dataclasses import dataclass
 from kranzq.disk import atomic
 from kranzq.disk.birth import born_ns
 from kranzq.disk.gitdir import GitFolder, git_folder, is_own
+from kranzq.liveness import proc_is_ours
 
 NAME = "index.lock"
 PATIENCE_S = 1.0  # a git that only writes its index is done within this, even on a slow disk
 _LOOK_AGAIN_S = 0.02
+_LOOK_ONLY = getattr(os, "O_PATH", os.O_RDONLY)
 _COMMAND_SHOWN = 80
 _UNIT = 60
 
@@ -76,8 +78,8 @@ def set_aside(root: str, run_fd: int, run_path: str, *, since: float) -> str | N
     if os.access(NAME, os.F_OK, dir_fd=run_fd):
         return f"{run_path}/{NAME}"  # an earlier look was killed before it could tell
     git, lock = git_folder(root), find(root)
-    if git is None or not is_own(git, root):
-        return None
+    if git is None or not is_own(git, root) or not proc_is_ours():
+        return None  # where no process can be looked at nothing is proven
     if lock is None or not lock.regular or lock.made_at < since or any(True for _ in holders(lock, root)):
         return None
     folder, name = os.path.split(lock.path)
@@ -104,7 +106,7 @@ def set_aside(root: str, run_fd: int, run_path: str, *, since: float) -> str | N
 
 def _look(folder: GitFolder) -> IndexLock | None:
     try:
-        fd = os.open(folder.index_lock, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+        fd = os.open(folder.index_lock, _LOOK_ONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return None
     try:

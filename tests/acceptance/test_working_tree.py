@@ -97,6 +97,7 @@ def test_b60_the_lock_of_a_git_that_was_killed_is_moved_into_the_run_folder(lab:
     assert first.outcome.value == ("cancelled" if how == "cancelled" else "interrupted")
     assert first.tree is not None
     assert first.tree.branch == "main"
+    assert not [name for name in os.listdir(lab.root / ".kranz/missions/m1/dispatch/001") if name.endswith(".tmp")]
     if how != "cancelled":  # git itself takes its lock away when it gets a TERM in time
         moved = lab.root / ".kranz/missions/m1/dispatch/001/index.lock"
         assert moved.exists()

@@ -61,6 +61,15 @@ def test_without_a_lock_there_is_nothing_to_do(place: Place) -> None:
     assert time.monotonic() - began < 0.5
 
 
+def test_where_processes_cannot_be_seen_nothing_is_moved(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a view of the processes nobody can say that none holds it."""
+    place.lock.touch()
+    monkeypatch.setattr(index_lock, "proc_is_ours", lambda: False)
+
+    assert place.set_aside() is None
+    assert place.lock.exists()
+
+
 def test_a_lock_of_another_repository_stays(place: Place, tmp_path: Path) -> None:
     """A `.git` that points to somebody else's repository leads to no lock that could be moved."""
     other = tmp_path / "other"
