@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from kranzq.disk.read import Unreadable, read_regular
 
@@ -18,16 +18,13 @@ _PATH_LIMIT = 8 * 1024
 _CONFIG_LIMIT = 1024 * 1024
 _PACKED_LIMIT = 64 * 1024 * 1024
 _DEEPEST = 5  # as git: a symbolic ref that leads on and on is none
-_REF = re.compile(rb"refs/[^\0-\x20\x7f~^:?*\[\\]{1,250}")
-_OBJECT = re.compile(rb"[0-9a-f]{40}(?:[0-9a-f]{24})?")
-_SECTION = re.compile(rb"\s*\[\s*([^\]\s]+)\s*\](.*)", re.DOTALL)
-_BARE = re.compile(rb"\s*bare\s*(?:=\s*\"?(true|yes|on|1)\"?\s*)?(?:[#;].*)?", re.IGNORECASE)
-_WORKTREE = re.compile(rb"\s*worktree\s*=\s*\"?([^\"#;]+?)\"?\s*(?:[#;].*)?", re.IGNORECASE)
+_REF = rb"refs/[^\0-\x20\x7f~^:?*\[\\]{1,250}"  # compiled when needed: finding a checkout must not pay for it
+_OBJECT = rb"[0-9a-f]{40}(?:[0-9a-f]{24})?"
+_YES = frozenset({b"true", b"yes", b"on", b"1"})
 _OF_WORKTREES = (b"refs/bisect/", b"refs/worktree/", b"refs/rewritten/")
 
 
-@dataclass(frozen=True, slots=True)
-class GitFolder:
+class GitFolder(NamedTuple):
     """`own` has the HEAD and index of one working tree, `common` what linked worktrees share."""
 
     own: str
@@ -39,8 +36,7 @@ class GitFolder:
         return f"{self.own}/index.lock"
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
+class Head(NamedTuple):
     """What is checked out; `branch` is None when HEAD is detached, `commit` None before the first one."""
 
     branch: str | None
@@ -70,7 +66,9 @@ def is_own(folder: GitFolder, root: str) -> bool:
     back = _read(f"{folder.own}/gitdir", _PATH_LIMIT)  # of a linked worktree
     if back is not None and _leads_to(folder.own, back, path):
         return True
-    return any(_leads_to(folder.own, tree, root) for tree in _core(folder.own, _WORKTREE))  # of a submodule
+    return any(
+        key == b"worktree" and _leads_to(folder.own, value, root) for key, value in _core(folder.own)
+    )  # of a submodule
 
 
 def head(folder: GitFolder) -> Head:
@@ -96,19 +94,31 @@ def is_bare(root: str) -> bool:
 
 
 def _says_bare(own: str) -> bool:
-    return any(True for _ in _core(own, _BARE))
+    return any(key == b"bare" and value.lower() in _YES for key, value in _core(own))
 
 
-def _core(own: str, form: re.Pattern[bytes]) -> Iterator[bytes]:
-    """What a form finds in the lines of the section `core`: its group, or nothing."""
+def _core(own: str) -> Iterator[tuple[bytes, bytes]]:
+    """The keys in the section `core` of a configuration, in small letters, and their values."""
     section = b""
     for name in ("config", "config.worktree"):
         for line in (_read(f"{own}/{name}", _CONFIG_LIMIT) or b"").splitlines():
-            text = line
-            if start := _SECTION.fullmatch(line):
-                section, text = start[1].lower(), start[2]
-            if section == b"core" and text.strip() and (found := form.fullmatch(text)):
-                yield found[1] or b""
+            text = line.strip()
+            if text.startswith(b"["):
+                head_of_section, _, text = text[1:].partition(b"]")
+                section = head_of_section.strip().lower()
+            if section == b"core" and (text := _without_comment(text)):
+                key, given, value = text.partition(b"=")
+                yield key.strip().lower(), value.strip().strip(b'"') if given else b"true"
+
+
+def _without_comment(text: bytes) -> bytes:
+    quoted = False
+    for at in range(len(text)):
+        if text[at : at + 1] == b'"':
+            quoted = not quoted
+        elif text[at : at + 1] in {b"#", b";"} and not quoted:
+            return text[:at].strip()
+    return text.strip()
 
 
 def _leads_to(own: str, text: bytes, path: str) -> bool:
@@ -140,12 +150,12 @@ def _symbolic(text: bytes | None) -> bytes | None:
     if text is None or not text.startswith(b"ref:"):
         return None
     name = text.removeprefix(b"ref:").strip()
-    return name if _REF.fullmatch(name) and b".." not in name and b"//" not in name else None
+    return name if re.fullmatch(_REF, name) and b".." not in name and b"//" not in name else None
 
 
 def _object(text: bytes | None) -> str | None:
     name = (text or b"").strip()
-    return name.decode() if _OBJECT.fullmatch(name) else None
+    return name.decode() if re.fullmatch(_OBJECT, name) else None
 
 
 def _read(path: str, limit: int) -> bytes | None:
