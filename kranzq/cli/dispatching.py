@@ -33,7 +33,9 @@ def daemon(directory: str, on_stop: str | None, *, as_root: bool) -> None:
     from kranzq.cli.log import log_to
 
     log_to(sys.stdout)
-    one = wiring.daemon(checkout, wiring.environ_of(os.environ, as_root=as_root), {"daemon.on_stop": on_stop})
+    environ = wiring.environ_of(os.environ, as_root=as_root)
+    wiring.make_queue(checkout, environ).close()  # what is refused is refused before anything is promised
+    one = wiring.daemon(checkout, environ, {"daemon.on_stop": on_stop})
     say(f"kranzq serves {checkout.root} as process {os.getpid()}; stop it with Ctrl-C or: kranzq stop")
     one.run()
 

@@ -119,7 +119,9 @@ class Daemon:
         try:
             self._look_after_watch()
             self._show()  # before the turn: it may last for hours
-            self._renew()
+            renewed = self.renew(self.parts)
+            if renewed is not self.parts:  # other settings may have mended what nothing could be started for
+                self.parts, self._not_before = renewed, 0.0
             if (left := self._outage.left(self.parts)) > 0:
                 return min(left, self.timing.scan_s)
             self._names = self.known()  # what a mission removes must be named afterwards

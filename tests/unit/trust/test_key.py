@@ -275,3 +275,18 @@ def test_where_state_lies() -> None:
     assert base_dir({}, "XDG_CONFIG_HOME", ".config").startswith("/")
     with pytest.raises(BadSetting, match="HOME"):
         state_dir({"HOME": "h"})
+
+
+def test_all_keys_are_shown_the_current_one_first(tmp_path: Path) -> None:
+    """Whoever rotates sees what signs, what still verifies, and which file is not safe; looking makes nothing."""
+    keys = Keyring(str(tmp_path / "state"))
+    assert keys.seen() == []
+    assert not (tmp_path / "state").exists()
+    first, second = keys.current(), keys.rotate()
+    (tmp_path / "state/keys/notes.key").write_text("no key")
+    (tmp_path / f"state/keys/{first.id}.key").chmod(0o644)
+
+    seen = keys.seen()
+    assert [(one.id, one.current) for one in seen] == [(second.id, True), (first.id, False)]
+    assert seen[0].fault == ""
+    assert "other users may read" in seen[1].fault
