@@ -119,9 +119,9 @@ class Daemon:
         try:
             self._look_after_watch()
             self._show()  # before the turn: it may last for hours
-            renewed = self.renew(self.parts)
-            if renewed is not self.parts:  # other settings may have mended what nothing could be started for
-                self.parts, self._not_before = renewed, 0.0
+            if (renewed := self.renew(self.parts)) is not self.parts:
+                self.parts = renewed
+                self._outage.end()  # other settings may have mended what nothing could be started for
             if (left := self._outage.left(self.parts)) > 0:
                 return min(left, self.timing.scan_s)
             self._names = self.known()  # what a mission removes must be named afterwards
@@ -133,13 +133,6 @@ class Daemon:
         except OSError as fault:
             return self._again(f"{fault.filename or self.parts.checkout.queue}: {fault.strerror or fault}")
         return self._after(result)
-
-    def _renew(self) -> None:
-        """Other settings may have mended what nothing could be started for."""
-        renewed = self.renew(self.parts)
-        if renewed is not self.parts:
-            self.parts = renewed
-            self._outage.end()
 
     def _after(self, result: Result) -> float | None:
         if not isinstance(result, IsBusy):
