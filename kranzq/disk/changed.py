@@ -11,10 +11,10 @@ import stat
 import struct
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from kranzq.disk.read import Unreadable, read_regular
 from kranzq.disk.tracked import index_entries
+from kranzq.model.tree import Changed
 
 _INDEX_LIMIT = 64 * 1024 * 1024
 _OBJECT_NAMES = (20, 32)
@@ -28,15 +28,6 @@ _WORD = 2**32
 _LONGEST_S = 3.0
 _NAMED = 20
 _LONGEST_NAME = 200
-
-
-@dataclass(frozen=True, slots=True)
-class Changed:
-    """How many tracked files have changed, and the first of them; `complete` tells that all were looked at."""
-
-    count: int
-    names: tuple[str, ...]
-    complete: bool = True
 
 
 def changed(root: str, own: str) -> Changed | None:

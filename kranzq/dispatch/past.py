@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
+from kranzq.dispatch.kranz_seen import kranz_says
 from kranzq.model.ids import MissionId
 from kranzq.model.outcome import fate_name
+from kranzq.model.tree import Tree
 from kranzq.runs.folders import Runs
 from kranzq.runs.record import RunRecord
-from kranzq.runs.tree import Tree
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,8 @@ class Run:
     ended_at: str | None
     reason: str
     tree: Tree | None = None
+    kranz: str | None = None
+    """What kranz says of the mission now; only with its newest run."""
 
     @classmethod
     def of(cls, record: RunRecord) -> Self:
@@ -58,6 +61,7 @@ class Run:
             "startedAt": self.started_at,
             "endedAt": self.ended_at,
             "tree": self.tree.to_json() if self.tree is not None else None,
+            "kranzStatus": self.kranz,
         }
 
 
@@ -66,4 +70,8 @@ def history(runs: Runs, mission: MissionId | None, *, last: int | None, unended:
     missions: Iterable[MissionId] = runs.missions() if mission is None else (mission,)
     found = [record for one in missions for record in runs.records(one) if unended or record.state == "ended"]
     found.sort(key=lambda record: (record.ended_at or "9999", record.created_at, record.run))
-    return [Run.of(record) for record in (found if last is None else found[max(0, len(found) - last) :])]
+    shown = [Run.of(record) for record in (found if last is None else found[max(0, len(found) - last) :])]
+    newest = {one.mission: at for at, one in enumerate(shown)}
+    for one, at in newest.items():
+        shown[at] = replace(shown[at], kranz=kranz_says(runs.kranz, one))
+    return shown

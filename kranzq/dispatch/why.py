@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from kranzq.dispatch.aside_seen import inbox, quarantined_as
 from kranzq.dispatch.busy_seen import BusySeen, ClaimSeen, Occupancy, is_here, occupancy
 from kranzq.dispatch.daemon_seen import DaemonSeen, HiddenDaemon, look_for_daemon
+from kranzq.dispatch.kranz_seen import kranz_says
 from kranzq.dispatch.look import Sight, distinct
 from kranzq.dispatch.status import about_keeper
 from kranzq.dispatch.wait_seen import Waits
@@ -23,9 +24,9 @@ from kranzq.model.ids import MissionId
 from kranzq.model.outcome import Outcome, fate_name
 from kranzq.model.process import Liveness
 from kranzq.model.state import State
+from kranzq.model.tree import Tree
 from kranzq.runs.folders import CANCEL, RETURN, Runs
 from kranzq.runs.record import RunRecord
-from kranzq.runs.tree import Tree
 from kranzq.trust.may_run import PermitKind, usable
 
 _RANK = {State.CLAIMED: 0, State.QUEUED: 1, State.WAITING: 2, State.INBOX: 3, State.PARKED: 4}
@@ -93,6 +94,7 @@ class _Asker:
         last = self._runs.last(self._mission) if state is not State.CLAIMED else None
         if last is not None and last.tree is not None:
             reasons.append(_tree_of(last, last.tree))
+        reasons += self._of_kranz()
         return Why(self._mission, state, tuple(dict.fromkeys(reasons)))
 
     def _of_place(self, place: Place, mine: Sequence[Place]) -> Iterator[Reason]:
@@ -238,7 +240,12 @@ class _Asker:
         text = f"run {last.run} ended at {local(seconds_of(last.ended_at))}: {_ended(last)}"
         clear = f"To run it once more: kranzq retry {self._mission}"
         tree = (_tree_of(last, last.tree),) if last.tree is not None else ()
-        return Why(self._mission, State.GONE, (Reason("ended", text, clear), *tree))
+        return Why(self._mission, State.GONE, (Reason("ended", text, clear), *tree, *self._of_kranz()))
+
+    def _of_kranz(self) -> Iterator[Reason]:
+        """What kranz's own records say; it holds nothing up."""
+        if (status := kranz_says(self._sight.queue.kranz_fd, self._mission)) is not None:
+            yield Reason("kranz", f"kranz says that the mission is {status}")
 
 
 def busy_with(busy: BusySeen) -> str:

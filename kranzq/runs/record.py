@@ -15,7 +15,7 @@ from kranzq.errors import BadMissionId
 from kranzq.model.ids import MissionId
 from kranzq.model.outcome import Ending, Fate, NotStarted, Outcome, fate_from_json, fate_to_json
 from kranzq.model.process import ProcessIdentity
-from kranzq.runs.tree import Tree
+from kranzq.model.tree import Tree
 
 STATES = ("claiming", "starting", "running", "ended")
 FORMAT = 1

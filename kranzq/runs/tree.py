@@ -1,56 +1,10 @@
-"""The state of the working tree after a run that was ended by force: branch, commit, changed files, a lock left behind.
-
-It is part of the run's record, so that a person can see what the next run of the mission begins with.
-"""
+"""A look at the working tree after a run that was ended by force; bounded, and no program is run for it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-
-from kranzq.disk.changed import Changed, changed
+from kranzq.disk.changed import changed
 from kranzq.disk.gitdir import git_folder, head
-
-_LONGEST = 300
-_NAMED = 20
-
-
-@dataclass(frozen=True, slots=True)
-class Tree:
-    """A working tree at one moment. `changed` is None where it cannot be told; `lock` says where git's lock went."""
-
-    branch: str | None = None
-    commit: str | None = None
-    changed: Changed | None = None
-    lock: str | None = None
-
-    def to_json(self) -> dict[str, object]:
-        """The form in `run.json` and `history --json`."""
-        files = self.changed
-        return {
-            "branch": self.branch,
-            "commit": self.commit,
-            "changed": None
-            if files is None
-            else {"count": files.count, "names": list(files.names), "complete": files.complete},
-            "lock": self.lock,
-        }
-
-    @classmethod
-    def from_json(cls, value: object) -> Tree | None:
-        """The state in a record, or None when there is none."""
-        if not isinstance(value, Mapping):
-            return None
-        branch, commit, lock = (_text(value.get(key)) for key in ("branch", "commit", "lock"))
-        return cls(branch, commit, _files(value.get("changed")), lock)
-
-    @property
-    def sentence(self) -> str:
-        """Half a sentence for people."""
-        where = f"on branch {self.branch}" if self.branch is not None else "on no branch"
-        at = f" at {self.commit[:12]}" if self.commit is not None else ""
-        lock = f"; a lock of a killed git was moved to {self.lock}" if self.lock is not None else ""
-        return f"{where}{at}, {_told(self.changed)}{lock}"
+from kranzq.model.tree import Tree
 
 
 def look_at_tree(root: str, lock: str | None = None) -> Tree | None:
@@ -60,27 +14,3 @@ def look_at_tree(root: str, lock: str | None = None) -> Tree | None:
         return None
     there = head(folder)
     return Tree(there.branch, there.commit, changed(root, folder.own), lock)
-
-
-def _told(files: Changed | None) -> str:
-    if files is None:
-        return "which files have changed cannot be told"
-    if not files.count:
-        return "no tracked file has changed" if files.complete else "changed files were not all looked for"
-    more = ", …" if files.count > len(files.names) else ""
-    least = "" if files.complete else "at least "
-    return f"{least}{files.count} changed file{'s' if files.count > 1 else ''}: {', '.join(files.names)}{more}"
-
-
-def _files(value: object) -> Changed | None:
-    if not isinstance(value, Mapping):
-        return None
-    count, names = value.get("count"), value.get("names")
-    if type(count) is not int or not isinstance(names, list):
-        return None
-    shown = tuple(name[:_LONGEST] for name in names[:_NAMED] if isinstance(name, str))
-    return Changed(count, shown, value.get("complete") is True)
-
-
-def _text(value: object) -> str | None:
-    return value[:_LONGEST] if isinstance(value, str) else None

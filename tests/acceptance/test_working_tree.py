@@ -170,7 +170,7 @@ def test_an_interrupted_run_says_what_it_left_in_the_tree(lab: Laboratory) -> No
     assert tree is not None
     assert (tree.branch, tree.commit) == ("main", commit.stdout.strip())
     assert tree.changed is not None
-    assert (tree.changed.count, tree.changed.names) == (1, ("changed",))
+    assert (tree.changed.total, tree.changed.names) == (1, ("changed",))
     assert f"left the checkout on branch main at {commit.stdout[:12]}, 1 changed file: changed" in why
     assert '"names": [' in history
     assert lab.is_free()

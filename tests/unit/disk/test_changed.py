@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from kranzq.disk import changed as module
-from kranzq.disk.changed import Changed, changed
+from kranzq.disk.changed import changed
+from kranzq.model.tree import Changed
 
 pytestmark = pytest.mark.system("git")
 WHO = ("-c", "user.name=A", "-c", "user.email=a@example.org", "-c", "commit.gpgSign=false")
@@ -88,7 +89,7 @@ def test_the_names_are_bounded_and_the_count_is_whole(checkout: Path) -> None:
     found = told(checkout)
 
     assert found is not None
-    assert found.count == 300
+    assert found.total == 300
     assert found.names == tuple(f"{at:03d}" for at in range(20))
 
 
