@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from kranzq.daemon.loop import Daemon
     from kranzq.dispatch.allow import Trust
     from kranzq.dispatch.amend import Amender
-    from kranzq.dispatch.approve import Approver
+    from kranzq.dispatch.approve import Approved, Approver
     from kranzq.dispatch.cancel import Canceller
     from kranzq.dispatch.library import MissionBackend
     from kranzq.dispatch.look import Sight
@@ -469,6 +469,14 @@ def approver(checkout: Checkout, queue: FileQueue, environ: Mapping[str, str]) -
     from kranzq.dispatch.approve import Approver  # noqa: PLC0415
 
     return Approver(checkout, queue, keyring(environ), user_name(), _parts_when_needed(checkout, environ))
+
+
+def ignored_by_kranz(queue: FileQueue, approved: Approved) -> str | None:
+    """What a kranz dispatcher would not see in an entry that was just made; None where there is no kranz."""
+    from kranzq.dispatch.kranz_seen import ignored_by_kranz as ignored  # noqa: PLC0415
+    from kranzq.dispatch.kranz_seen import kranz_works_here  # noqa: PLC0415
+
+    return ignored(approved.entry, approved.state) if approved.created and kranz_works_here(queue.kranz_fd) else None
 
 
 def canceller(checkout: Checkout, queue: FileQueue, environ: Mapping[str, str]) -> Canceller:

@@ -116,6 +116,9 @@ def enqueue(
     with wiring.make_queue(checkout) as queue:
         approved = approve(wiring.approver(checkout, queue, os.environ), request)
         paused = queue.paused()
+        ignored = wiring.ignored_by_kranz(queue, approved)
+    if ignored is not None:
+        complain(f"kranz works in this checkout, too; as a dispatcher it {ignored} ({approved.entry.mission}).")
     _warn(checkout, approved, paused)
     if wait or follow:
         ctx.exit(_wait(checkout, approved, _sentence(approved, request), follow=follow, as_json=as_json))

@@ -45,7 +45,7 @@ def listing_text(found: Listing, quarantined: Sequence[tuple[str, str]], *, park
 def status_text(found: Status) -> None:
     """A short screen: what runs, since when, what waits, whether a daemon is there, what to look at."""
     say_styled(shade(found.repo, bold=True) + f"  (kranzq {__version__})")
-    say(f"  runs     {_runs(found.busy)}")
+    say(f"  runs     {_runs(found.busy)}{f'; kranz says {found.kranz}' if found.kranz is not None else ''}")
     say(f"  daemon   {_daemon(found.daemon)}")
     counts = ", ".join(f"{number} {word}" for word, number in found.counts.items() if number or word == "queued")
     say(f"  queue    {counts}")
@@ -66,7 +66,8 @@ def status_text(found: Status) -> None:
 def why_text(answer: Why) -> None:
     """The reasons, the first that bites first."""
     where = {State.INBOX: "is in the inbox", State.GONE: "has ended"}.get(answer.state, f"is {answer.state.value}")
-    next_ = "" if answer.reasons else "; nothing holds it up: it is next"
+    held_up = any(one.code not in {"kranz", "tree"} for one in answer.reasons)
+    next_ = "" if held_up else "; nothing holds it up: it is next"
     say_styled(shade(answer.mission, bold=True) + f" {where}{next_}")
     for reason in answer.reasons:
         say(f"  {reason.text}")
@@ -84,7 +85,7 @@ def history_text(found: Iterable[Run]) -> None:
             record.fate or "-",
             local_time(seconds_of(record.started_at)),
             _took(record),
-            record.reason if record.outcome != "succeeded" else "",
+            _about(record),
         )
         for record in found
     ]
@@ -186,6 +187,7 @@ def _runs(busy: BusySeen | None) -> str:
         f"; last output {duration(now - busy.last_output)} ago" if busy.last_output is not None else "; no output yet"
     )
     keeper = f"keeper {busy.pid}" if busy.pid is not None else "its keeper in another pid namespace"
+    keeper += f" of user {busy.user}" if busy.user is not None else ""
     process = f"pid {busy.process}, " if busy.process is not None else ""
     return f"{busy.mission}{run}{lasts}, {process}{keeper}{spoke}"
 
@@ -203,6 +205,11 @@ def _daemon(daemon: DaemonSeen | HiddenDaemon | None) -> str:
             parts += [f"last look {duration(time.time() - looked)} ago"] if looked is not None else []
             parts += ["stopping"] if daemon.stopping else []
             return ", ".join(parts)
+
+
+def _about(record: Run) -> str:
+    parts = [record.reason] if record.reason and record.outcome != "succeeded" else []
+    return "; ".join(parts + ([f"kranz says {record.kranz}"] if record.kranz is not None else []))
 
 
 def _took(record: Run) -> str:

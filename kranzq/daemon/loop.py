@@ -6,7 +6,6 @@ correct: killed at any point it leaves nothing that the next dispatcher would no
 
 from __future__ import annotations
 
-import contextlib
 import os
 import time
 from collections.abc import Callable
@@ -18,6 +17,7 @@ from kranzq.daemon.notify import ServiceManager
 from kranzq.daemon.outage import Outage
 from kranzq.daemon.single import Single
 from kranzq.daemon.stopping import Stopping, forget_stop, read_stop
+from kranzq.daemon.strays import bury_strays
 from kranzq.daemon.wake import Wake
 from kranzq.daemon.watch import Watcher
 from kranzq.dispatch.evidence import Backstop
@@ -100,7 +100,7 @@ class Daemon:
         while not self.stopping.wanted:
             self.wake.clear()
             pause = self._turn()
-            self._reap_strays()
+            bury_strays(self.parts.keepers.started())
             self._sweep()
             if pause is None:
                 return
@@ -278,15 +278,6 @@ class Daemon:
             stopping=self.stopping.wanted,
             onStop=self.stopping.on_stop,
         )
-
-    def _reap_strays(self) -> None:
-        """Bury orphans that came to us dead (as a subreaper, or as process 1); a keeper's end is never taken here."""
-        ours = self.parts.keepers.started()
-        with contextlib.suppress(ChildProcessError):
-            while (found := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)) is not None:
-                if found.si_pid in ours:
-                    return
-                os.waitid(os.P_PID, found.si_pid, os.WEXITED)
 
 
 def _key(path: str) -> tuple[int, int] | None:

@@ -15,6 +15,7 @@ from kranzq import __version__
 from kranzq.dispatch.aside_seen import inbox_names
 from kranzq.dispatch.busy_seen import BusySeen, ClaimSeen, is_here, occupancy
 from kranzq.dispatch.daemon_seen import DaemonSeen, HiddenDaemon, look_for_daemon
+from kranzq.dispatch.kranz_seen import kranz_says
 from kranzq.dispatch.look import Sight, distinct, fate_of_bad, has_bad_names
 from kranzq.dispatch.wait_seen import Waits
 from kranzq.liveness import start_ticks
@@ -63,6 +64,8 @@ class Status:
     next_due: float | None = None
     waits: tuple[str, ...] = ()
     warnings: tuple[Notice, ...] = ()
+    kranz: str | None = None
+    """What kranz says of the mission that runs."""
 
     def to_json(self) -> dict[str, object]:
         """The state with the documented keys."""
@@ -70,7 +73,7 @@ class Status:
             "repo": self.repo,
             "version": __version__,
             "daemon": self.daemon.to_json() if isinstance(self.daemon, DaemonSeen) else None,
-            "busy": _busy_json(self.busy) if self.busy is not None else None,
+            "busy": _busy_json(self.busy) | {"kranzStatus": self.kranz} if self.busy is not None else None,
             **self.counts,
             "paused": self.paused,
             "claims": [claim.to_json() for claim in self.claims],
@@ -123,6 +126,7 @@ def status(sight: Sight, thresholds: Thresholds | None = None) -> Status:
         min(due) / 1000 if due else None,
         tuple(_waits(sight, places)),
         tuple(warnings),
+        kranz_says(queue.kranz_fd, seen.busy.mission if seen.busy is not None else None),
     )
 
 
@@ -256,6 +260,7 @@ def _busy_json(busy: BusySeen) -> dict[str, object]:
         "pid": busy.pid,
         "since": rfc3339(busy.since) if busy.since is not None else None,
         "run": busy.run,
+        "user": busy.user,
         "lastOutput": rfc3339(busy.last_output) if busy.last_output is not None else None,
         "leftovers": list(busy.leftovers),
     }
