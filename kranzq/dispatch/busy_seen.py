@@ -65,6 +65,14 @@ class BusySeen:
     last_output: float | None = None
     leftovers: tuple[int, ...] = ()
 
+    @property
+    def user(self) -> str | None:
+        """Whose process it is, where it is another user's; None for one of ours or of another pid namespace."""
+        with contextlib.suppress(OSError):
+            if self.pid and (owner := os.stat(f"/proc/{self.pid}").st_uid) != os.geteuid():
+                return user_name(owner)
+        return None
+
 
 @dataclass(frozen=True, slots=True)
 class Occupancy:
@@ -162,11 +170,11 @@ def is_here(record: RunRecord | None) -> bool:
 def _running(sight: Sight, claim: ClaimSeen, pid: int | None, by: By) -> BusySeen:
     mission, record = claim.claimed.place.mission, claim.record
     if record is None:
-        return BusySeen(by, claim.judged.evidence + _of_user(pid), mission, pid, claim.claimed.modified_at)
+        return BusySeen(by, claim.judged.evidence, mission, pid, claim.claimed.modified_at)
     runs = Runs(sight.checkout, sight.queue.kranz_fd)
     return BusySeen(
         by,
-        f"run {record.run} of mission {mission}" + _of_user(pid if is_here(record) else None),
+        f"run {record.run} of mission {mission}",
         mission,
         pid,
         seconds_of(record.started_at) or seconds_of(record.created_at),
@@ -174,14 +182,6 @@ def _running(sight: Sight, claim: ClaimSeen, pid: int | None, by: By) -> BusySee
         record.process[0] if record.process is not None and is_here(record) else None,
         last_output(runs, mission, record.run),
     )
-
-
-def _of_user(pid: int | None) -> str:
-    """Whose process it is, where it is another user's."""
-    with contextlib.suppress(OSError):
-        if pid and (owner := os.stat(f"/proc/{pid}").st_uid) != os.geteuid():
-            return f", of user {user_name(owner)}"
-    return ""
 
 
 def _without_lock(sight: Sight, claims: Sequence[ClaimSeen]) -> BusySeen | None:

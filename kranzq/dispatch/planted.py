@@ -105,4 +105,3 @@ def _open(kranz: int, folder: str) -> int | None:
             os.close(fd)
         fd = inner
     return fd
-
