@@ -188,7 +188,6 @@ def _runs(busy: BusySeen | None) -> str:
     )
     keeper = f"keeper {busy.pid}" if busy.pid is not None else "its keeper in another pid namespace"
     keeper += f" of user {busy.user}" if busy.user is not None else ""
-    keeper += f" of user {busy.user}" if busy.user is not None else ""
     process = f"pid {busy.process}, " if busy.process is not None else ""
     return f"{busy.mission}{run}{lasts}, {process}{keeper}{spoke}"
 

@@ -261,7 +261,6 @@ def _busy_json(busy: BusySeen) -> dict[str, object]:
         "since": rfc3339(busy.since) if busy.since is not None else None,
         "run": busy.run,
         "user": busy.user,
-        "user": busy.user,
         "lastOutput": rfc3339(busy.last_output) if busy.last_output is not None else None,
         "leftovers": list(busy.leftovers),
     }
