@@ -32,17 +32,21 @@ def trust(tmp_path: Path) -> Iterator[Trust]:
         yield Trust(str(root), queue, Keyring(state), Approvals(state))
 
 
+def _queue(trust: Trust) -> FileQueue:
+    assert isinstance(trust.queue, FileQueue)
+    return trust.queue
+
+
 def _add(trust: Trust, mission: str, signed_for: str | None, keys: Keyring | None = None) -> Place:
     entry = Entry(MissionId(mission), own=Own(id=os.urandom(16).hex(), command=("true",)))
     if signed_for is not None:
         entry = sign(entry, signed_for, (keys or trust.keys).current())
-    assert isinstance(trust.queue, FileQueue)
-    trust.queue.enqueue(entry, lambda _: None)
-    return trust.queue.places(MissionId(mission))[0]
+    _queue(trust).enqueue(entry, lambda _: None)
+    return _queue(trust).places(MissionId(mission))[0]
 
 
 def _signatures(trust: Trust) -> dict[str, Signature]:
-    entries = [trust.queue.read(place) for place in trust.queue.places()]
+    entries = [_queue(trust).read(place) for place in _queue(trust).places()]
     return {entry.mission: verify(entry, trust.root, trust.keys) for entry in entries if entry is not None}
 
 
@@ -53,11 +57,11 @@ def test_only_the_users_own_moved_entries_are_signed(trust: Trust, tmp_path: Pat
     _add(trust, "unsigned", None)
     _add(trust, "theirs", "/old", Keyring(str(tmp_path / "other")))
     place = _add(trust, "changed", "/old")
-    entry = trust.queue.read(place)
+    entry = _queue(trust).read(place)
     assert entry is not None
     assert entry.own is not None
-    with trust.queue.change():
-        trust.queue.replace_content(place, render(replace(entry, own=replace(entry.own, command=("rm", "-rf", "/")))))
+    with _queue(trust).change():
+        _queue(trust).replace_content(place, render(replace(entry, own=replace(entry.own, command=("rm", "-rf", "/")))))
 
     assert [(one.mission, one.why) for one in trust.sign_moved()] == [("moved", "was signed for /old")]
     assert _signatures(trust) == {
@@ -73,14 +77,14 @@ def test_entries_are_signed_where_they_lie(trust: Trust) -> None:
     """Waiting and parked entries keep their places, names and ids; a claim is left to its holder."""
     for mission, fate in (("waits", Wait(2**42)), ("parked", Park("by hand"))):
         place = _add(trust, mission, "/old")
-        with trust.queue.change():
-            trust.queue.carry_out(place, fate)
+        with _queue(trust).change():
+            _queue(trust).carry_out(place, fate)
     _add(trust, "claimed", "/old")
-    candidate = next(iter(trust.queue.in_order()))
-    assert trust.queue.claim(candidate, os.getpid(), "0" * 16) is not None
-    before = {place.name: trust.queue.read(place) for place in trust.queue.places()}
+    candidate = next(iter(_queue(trust).in_order()))
+    assert _queue(trust).claim(candidate, os.getpid(), "0" * 16) is not None
+    before = {place.name: _queue(trust).read(place) for place in _queue(trust).places()}
     signed = trust.sign_moved()
-    after = {place.name: trust.queue.read(place) for place in trust.queue.places()}
+    after = {place.name: _queue(trust).read(place) for place in _queue(trust).places()}
 
     assert {(one.mission, one.state) for one in signed} == {("waits", State.WAITING), ("parked", State.PARKED)}
     assert before.keys() == after.keys()
@@ -91,10 +95,10 @@ def test_entries_are_signed_where_they_lie(trust: Trust) -> None:
 def test_signing_leaves_no_second_file(trust: Trust) -> None:
     """Each entry is replaced in place: nothing temporary stays, and strangers' keys in it are kept."""
     place = _add(trust, "moved", "/old")
-    entry = trust.queue.read(place)
+    entry = _queue(trust).read(place)
     assert entry is not None
-    with trust.queue.change():
-        trust.queue.replace_content(place, render(replace(entry, extra={"note": "kept"})))
+    with _queue(trust).change():
+        _queue(trust).replace_content(place, render(replace(entry, extra={"note": "kept"})))
     trust.sign_moved()
 
     queue = Path(trust.root, ".kranz/queue")
