@@ -40,6 +40,8 @@ def trust(directory: str, /, *, yes: bool, as_json: bool, **wished: bool) -> Non
         raise click.UsageError("Give one of --settings, --unsigned, --here, --withdraw and --rotate-key.")
     checkout = wiring.find_checkout(directory, os.environ)
     changing = any(wished.values())
+    if not changing and (unsafe := wiring.unsafe_here(checkout)) is not None:
+        complain(f"Only looking works here: {unsafe[0]}\n  {unsafe[1]}")
     with wiring.open_trust(checkout, os.environ, to_change=changing) as one:
         if as_json and wished["settings"] and not yes:
             raise click.UsageError("With --json nobody can be asked; give --yes as well.")
@@ -48,7 +50,7 @@ def trust(directory: str, /, *, yes: bool, as_json: bool, **wished: bool) -> Non
             say_json(one.to_json() | {"signed": [each.to_json() for each in said]})
             return
         _show(one)
-        if not changing and one.settings().notice is not None and sys.stdin.isatty():
+        if not changing and one.settings().state in {"not trusted", "changed"} and sys.stdin.isatty():
             _allow_settings(one, checkout, yes=yes)
 
 
