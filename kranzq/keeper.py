@@ -352,8 +352,7 @@ class Keeper:
         except FileNotFoundError:
             return False
         path = raw(self.order["runPath"])
-        os.umask(0o022)
-        os.makedirs(path, 0o700, exist_ok=True)
+        make_folders(path)
         self.run = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         self.spares.clear()
         if self.order.get("record"):  # or nobody could tell whose end this is, and it would run again
@@ -423,6 +422,21 @@ def note(text: str) -> None:
     """Write a line to keeper.log, as long as that is small: a mission may signal us, or fail, without end."""
     if (quietly(os.lseek, 2, 0, os.SEEK_END) or 0) < LOG_LIMIT:
         quietly(os.write, 2, f"{stamp()} {text}\n".encode("utf-8", "backslashreplace"))
+
+
+def make_folders(path: str) -> None:
+    """Make a run folder and what is missing above it, whatever the umask; in a shared folder for its group."""
+    above, name = os.path.split(path)
+    if name and not os.path.isdir(above):
+        make_folders(above)
+    try:
+        os.mkdir(path, 0o700)
+    except FileExistsError:
+        return
+    mode = 0o700 if name.isdigit() or name == "dispatch" else 0o755
+    if os.stat(above).st_mode & SHARED == SHARED:
+        mode |= (mode & 0o700) >> 3 | stat.S_ISGID
+    os.chmod(path, mode)
 
 
 def quietly(call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
