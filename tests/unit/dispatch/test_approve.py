@@ -13,8 +13,8 @@ import pytest
 from kranzq.backends.file.backend import FileQueue
 from kranzq.disk import atomic
 from kranzq.dispatch.approve import Approver, approve
-from kranzq.dispatch.request import Request
 from kranzq.dispatch.parts import Parts
+from kranzq.dispatch.request import Request
 from kranzq.errors import Conflict, StoreUnavailable, UsageFault
 from kranzq.liveness import me
 from kranzq.model.checkout import Checkout
