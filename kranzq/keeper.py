@@ -424,7 +424,7 @@ def note(text: str) -> None:
         quietly(os.write, 2, f"{stamp()} {text}\n".encode("utf-8", "backslashreplace"))
 
 
-def make_folders(path: str) -> None:
+def make_folders(path: bytes) -> None:
     """Make a run folder and what is missing above it, whatever the umask; in a shared folder for its group."""
     above, name = os.path.split(path)
     if name and not os.path.isdir(above):
@@ -433,7 +433,7 @@ def make_folders(path: str) -> None:
         os.mkdir(path, 0o700)
     except FileExistsError:
         return
-    mode = 0o700 if name.isdigit() or name == "dispatch" else 0o755
+    mode = 0o700 if name.isdigit() or name == b"dispatch" else 0o755
     if os.stat(above).st_mode & SHARED == SHARED:
         mode |= (mode & 0o700) >> 3 | stat.S_ISGID
     os.chmod(path, mode)

@@ -497,7 +497,7 @@ def test_a_removed_run_folder_comes_back_with_the_claim(stage: Stage) -> None:
     ended(stage.go("rm -rf .kranz/missions; exit 7"))
 
     assert (stage.end()["exitCode"], stage.end()["survivors"]) == (7, [])
-    assert os.stat(stage.run).st_mode & 0o777 == 0o700
+    assert [path.stat().st_mode & 0o777 for path in (stage.run, *stage.run.parents[:3])] == [0o700, 0o700, 0o755, 0o755]
 
 
 def test_without_a_claim_a_removed_run_folder_stays_removed(stage: Stage) -> None:
