@@ -215,9 +215,10 @@ def tell_hooks(checkout: Checkout, environ: Mapping[str, str], trouble: Callable
 
     Events do not say in which checkout they happened, so a process has one outbox: the last one that was asked for.
     """
-    from kranzq.config.files import config_path  # noqa: PLC0415
+    from kranzq.trust.key import base_dir  # noqa: PLC0415 - not `config_path`: its package is a third of an enqueue
 
-    places = (config_path(environ), f"{checkout.kranz}/kranzq.toml")
+    config = f"{base_dir(environ, 'XDG_CONFIG_HOME', '.config')}/kranzq/config.toml"
+    places = (config, f"{checkout.kranz}/kranzq.toml")
     if any(map(os.path.lexists, places)) or any(name.startswith("KRANZQ_HOOKS_") for name in environ):
         _outbox(checkout, environ, trouble)  # most have no hooks, and their verbs need not pay for a look
 

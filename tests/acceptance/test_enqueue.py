@@ -353,6 +353,7 @@ def test_a_full_or_read_only_disk_is_said_and_leaves_nothing_half_written(checko
             "filler",
             "queue",
             "queue/.mutate.flock",
+            "queue/inbox",
             "queue/.seq",
             "queue/002-00000000000000000000-before.json",
         )
