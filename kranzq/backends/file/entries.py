@@ -273,4 +273,6 @@ def refuse_look_alikes(folders: Folders, mission: MissionId) -> None:
 
 
 def _age(seen: os.stat_result) -> float:
-    return time.time() - max(seen.st_mtime, seen.st_ctime)
+    """Seconds since a file last changed; by its ctime, which nobody can set. One from the future is no fresh one."""
+    age = time.time() - seen.st_ctime
+    return age if age >= 0 else FRESH_S
