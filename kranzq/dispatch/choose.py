@@ -54,7 +54,7 @@ def choose(parts: Parts, queue: OpenQueue, memory: Memory) -> tuple[Chosen | Non
         if why is None:
             why = _not_yet(parts, queue, runs, candidate, memory)
         if why is None:
-            why = _second(queue, candidate)
+            why = _second(parts, queue, candidate)
         if why is None:
             return Chosen(candidate, entry), passed
         if why:
@@ -207,14 +207,19 @@ def _is_due_again(parts: Parts, last: RunRecord, candidate: Candidate) -> bool:
             return False
 
 
-def _second(queue: OpenQueue, candidate: Candidate) -> str | None:
+def _second(parts: Parts, queue: OpenQueue, candidate: Candidate) -> str | None:
     """A second entry of a mission is parked, unless it was asked for; then it waits for the first."""
+    if not _others(parts, queue, candidate.place):
+        return None
+    with queue.change():  # looked at again under it: what is there by now may be the first one's return
+        places = queue.places(candidate.place.mission)
+        if not any(one.name == candidate.place.name and one.state is State.QUEUED for one in places):
+            return ""
+        return _second_of(queue, candidate, _others(parts, queue, candidate.place))
+
+
+def _second_of(queue: OpenQueue, candidate: Candidate, others: list[Place]) -> str | None:
     place = candidate.place
-    others = [
-        one
-        for one in queue.places(place.mission)
-        if one.name != place.name and one.state in {State.CLAIMED, State.WAITING, State.QUEUED}
-    ]
     again = candidate.entry.own is not None and candidate.entry.own.again
     first = next((one for one in others if one.state is not State.QUEUED), None)
     if first is not None and again:
@@ -229,7 +234,19 @@ def _second(queue: OpenQueue, candidate: Candidate) -> str | None:
     return None
 
 
+def _others(parts: Parts, queue: OpenQueue, place: Place) -> list[Place]:
+    """The other entries of a mission that run, wait or are queued. What may not run itself holds nobody up."""
+    found = []
+    for one in queue.places(place.mission):
+        if one.name == place.name or one.mission != place.mission or one.state is State.PARKED:
+            continue
+        entry = queue.read(one) if one.state is State.WAITING else None
+        if entry is None or parts.gate.may_run(entry, parts.checkout.root).kind is PermitKind.RUN:
+            found.append(one)
+    return found
+
+
 def _park(queue: OpenQueue, place: Place, reason: str) -> str:
-    with queue.change(), contextlib.suppress(FileNotFoundError):
+    with contextlib.suppress(FileNotFoundError):
         queue.carry_out(place, Park(reason))
     return ""
