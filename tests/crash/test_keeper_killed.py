@@ -92,8 +92,8 @@ def test_a_keeper_killed_with_go_unread_has_started_nothing(lab: Laboratory) -> 
     program = Path(env["LAB_KEEPER"])
     die = DIE.format(flag=str(lab.notes / "flag"), also=None)
     text = KEEPER.read_text().replace(
-        "            if signal.sigwaitinfo(WATCHED).si_signo in ENDING:",
-        f"            told = signal.sigwaitinfo(WATCHED)\n            {die}\n            if told.si_signo in ENDING:",
+        "            packet = sock.recvmsg(",
+        f"            select.select([sock], [], [], 30)\n            {die}\n            packet = sock.recvmsg(",
     )
     program.write_text(text)
     lab.start([sys.executable, "-m", "tests.crash.killed", "never", "-C", str(lab.root), "drain"], env=env).wait(30)
