@@ -32,7 +32,7 @@ TOUCH_EVERY = 60.0
 LATE_TERM = 1.0  # a stopped service signals mission and keeper apart, up to 0.2 s on a loaded machine
 STUCK_AFTER = 30.0
 PR_SET_CHILD_SUBREAPER = 36
-SPARE, WISH_LIMIT, LOG_LIMIT = 16 * 1024, 8 * 1024, 256 * 1024
+SPARE, WISH_LIMIT, LOG_LIMIT, MOST_NAMED = 4 * 1024, 8 * 1024, 256 * 1024, 256
 PUNCH_HOLE_KEEP_SIZE = 0x02 | 0x01
 SOON, BLOCK = 0.005, 4096
 LIBC = ctypes.CDLL(None, use_errno=True)
@@ -496,7 +496,8 @@ def family() -> list[Process]:
 def named_family() -> list[dict[str, object]]:
     """The living descendants as records name them; a main thread that left before its others shows as a zombie too."""
     alive = [process for process in family() if process.state not in "ZX" or process.threads > 1]
-    return [{"pid": each.pid, "startTicks": each.ticks, "command": command(each.pid)} for each in alive]
+    # bounded: a record that is too long to be read would be no record
+    return [{"pid": each.pid, "startTicks": each.ticks, "command": command(each.pid)} for each in alive[:MOST_NAMED]]
 
 
 def command(pid: int) -> str:
