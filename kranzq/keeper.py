@@ -117,6 +117,7 @@ class Keeper:
         self.bound = Bound(fds.get("output", -1), order.get("outputCap"))
         self.end: dict[str, Any] = {key: order[key] for key in ("version", "kranzq", "mission", "run", "nonce")}
         self.end |= {"started": False, "notStarted": None, "exitCode": None, "signal": None, "startedAt": None}
+        self.end["record"] = order.get("record") or ""  # whose end it is, should the mission remove `run.json`
         self.end["usage"] = {"userSeconds": 0.0, "systemSeconds": 0.0, "maxRssKiB": 0}
 
     def keep(self) -> None:
@@ -387,7 +388,11 @@ class Keeper:
                 done += os.pwrite(fd, data[done:], done)
             os.ftruncate(fd, len(data))
             os.fsync(fd)
-            os.rename(temporary, name, src_dir_fd=self.run, dst_dir_fd=self.run)
+            try:
+                os.rename(temporary, name, src_dir_fd=self.run, dst_dir_fd=self.run)
+            except IsADirectoryError:  # a mission's doing; it must not keep the end from being recorded
+                os.rename(name, f"{temporary}.aside", src_dir_fd=self.run, dst_dir_fd=self.run)
+                os.rename(temporary, name, src_dir_fd=self.run, dst_dir_fd=self.run)
         except OSError:
             quietly(os.unlink, temporary, dir_fd=self.run)
             raise

@@ -36,8 +36,8 @@ def daemon(directory: str, on_stop: str | None, *, as_root: bool) -> None:
     environ = wiring.environ_of(os.environ, as_root=as_root)
     wiring.make_queue(checkout, environ).close()  # what is refused is refused before anything is promised
     one = wiring.daemon(checkout, environ, {"daemon.on_stop": on_stop})
-    say(f"kranzq serves {checkout.root} as process {os.getpid()}; stop it with Ctrl-C or: kranzq stop")
-    one.run()
+    serves = f"kranzq serves {checkout.root} as process {os.getpid()}; stop it with Ctrl-C or: kranzq stop"
+    one.run(lambda: say(serves))
 
 
 @click.command()

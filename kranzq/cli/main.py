@@ -17,7 +17,7 @@ from click.shell_completion import CompletionItem
 
 from kranzq import __version__
 from kranzq.cli.say import complain
-from kranzq.errors import EXIT_FAULT, EXIT_STORE, KranzqError
+from kranzq.errors import EXIT_FAULT, EXIT_STORE, KranzqError, NotFound
 
 VERBS: dict[str, tuple[str, str]] = {
     "init": ("kranzq.cli.queueing:init", "Make the queue of this checkout."),
@@ -96,7 +96,10 @@ class Verbs(click.Group):
 @click.pass_context
 def cli(ctx: click.Context, directory: str | None) -> None:
     """Dispatch missions in a checkout: nothing approved is lost, nothing runs twice, never two in one tree."""
-    ctx.obj = os.path.abspath(directory) if directory is not None else os.getcwd()
+    try:
+        ctx.obj = os.path.abspath(directory) if directory is not None else os.getcwd()
+    except FileNotFoundError as fault:
+        raise NotFound("The current directory is gone.", "Go to one that is there, or name one with -C DIR.") from fault
 
 
 def run(argv: Sequence[str]) -> int:

@@ -9,14 +9,27 @@ import sys
 
 import click
 
+from kranzq.errors import KranzqError
+from kranzq.model.clock import EARLIEST_S, LATEST_S
+
 _ESCAPED = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if code not in {9, 10}}
 _ESCAPED |= {code: f"\\u{code:04x}" for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F)}
 """Control characters and those that turn text around: what a mission prints must not drive a terminal."""
 
 
+_DAY_S = 86400.0  # no zone is further from UTC
+
+
+class OutputLost(KranzqError):
+    """What was to be said could not be written; what was done is done."""
+
+    def __init__(self, fault: OSError) -> None:
+        super().__init__(f"The output could not be written: {fault.strerror}. What was asked for is done.")
+
+
 def say(text: str = "") -> None:
     """One line or more for people, on stdout."""
-    click.echo(clean(text), color=_colour(sys.stdout))
+    _echo(clean(text))
 
 
 def complain(text: str) -> None:
@@ -26,7 +39,7 @@ def complain(text: str) -> None:
 
 def say_json(value: object) -> None:
     """A value for programs, on stdout."""
-    click.echo(json.dumps(value, indent=2, ensure_ascii=True))
+    _echo(json.dumps(value, indent=2, ensure_ascii=True))
 
 
 def clean(text: str) -> str:
@@ -48,7 +61,11 @@ def local_time(seconds: float | None) -> str:
     """A wall time in the local zone, for people."""
     if seconds is None:
         return "-"
-    return dt.datetime.fromtimestamp(seconds).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    return (
+        dt.datetime.fromtimestamp(min(max(seconds, EARLIEST_S + _DAY_S), LATEST_S - _DAY_S))
+        .astimezone()
+        .strftime("%Y-%m-%d %H:%M:%S")
+    )
 
 
 def duration(seconds: float) -> str:
@@ -57,6 +74,15 @@ def duration(seconds: float) -> str:
     parts = [(whole // 86400, "d"), (whole % 86400 // 3600, "h"), (whole % 3600 // 60, "min"), (whole % 60, "s")]
     shown = [f"{count} {unit}" for count, unit in parts if count][:2]
     return " ".join(shown) or "0 s"
+
+
+def _echo(text: str) -> None:
+    try:
+        click.echo(text, color=_colour(sys.stdout))
+    except BrokenPipeError:
+        raise
+    except OSError as fault:
+        raise OutputLost(fault) from fault
 
 
 def _colour(stream: object) -> bool:

@@ -71,12 +71,13 @@ class Daemon:
         self._outage = Outage()
         self._names: set[str] = set()
 
-    def run(self) -> None:
-        """Serve the checkout until stopped. Raises DaemonRuns when another daemon does."""
+    def run(self, serving: Callable[[], None] = lambda: None) -> None:
+        """Serve the checkout until stopped; `serving` is called once it is ours. Raises DaemonRuns when it is not."""
         with self.parts.open_queue():
             pass  # makes what is missing, and refuses what is unsafe
         self._single.take()
         self._show()  # at once: whoever comes second names us
+        serving()
         ours = me()
         if read_stop(self.parts.checkout.queue, ours) is None:
             forget_stop(self.parts.checkout.queue)

@@ -87,7 +87,12 @@ def replace(dir_fd: int, name: str, data: bytes, *, mode: int = 0o600, sync: boo
     temporary = temporary_name(name)
     write_new(dir_fd, temporary, data, mode=mode, sync=sync)
     try:
-        os.rename(temporary, name, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
+        try:
+            os.rename(temporary, name, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
+        except IsADirectoryError:
+            # nobody's record: it is moved out of the way, for a record that cannot be written stops everything
+            os.rename(name, temporary_name(name), src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
+            os.rename(temporary, name, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
     except OSError:
         with contextlib.suppress(OSError):
             os.unlink(temporary, dir_fd=dir_fd)

@@ -30,6 +30,7 @@ from kranzq.runs.folders import OUTPUT, RunFolder, Runs
 
 _PAUSE_FIRST_S = 0.1
 _PAUSE_MOST_S = 0.5
+_LOOKS = 3
 _SHARE = 30  # a look may take one part in thirty of the time, however large the queue is
 
 
@@ -69,6 +70,7 @@ def wait_for_end(
     watch = _Watch(checkout, mission, after_run)
     reader: _RunReader | None = None
     until = None if timeout_s is None else time.monotonic() + timeout_s
+    looks = 0
     with contextlib.ExitStack() as stack:
         for pause in _pauses():
             began = time.monotonic()
@@ -81,7 +83,8 @@ def wait_for_end(
             if end is not None and (reader is None or reader.over):
                 return end
             now = time.monotonic()
-            if until is not None and now >= until:
+            looks += 1
+            if until is not None and now >= until and looks >= _LOOKS:  # one look alone cannot tell an end for sure
                 return MissionEnd("timeout", reason="it has not ended yet")
             rest = max(pause, min((now - began) * _SHARE, 2.0))
             time.sleep(rest if until is None else min(rest, max(0.0, until - now)))

@@ -15,7 +15,7 @@ from typing import Protocol
 from kranzq.dispatch.aside_seen import inbox
 from kranzq.dispatch.look import LookQueue, distinct
 from kranzq.dispatch.predecessors import kranz_status
-from kranzq.errors import NotFound
+from kranzq.errors import NotFound, Refused
 from kranzq.model.checkout import Checkout
 from kranzq.model.clock import Clock, SystemClock, rfc3339, seconds_of
 from kranzq.model.ids import MissionId
@@ -105,7 +105,10 @@ class Producers:
         """Every mission's newest binding, by mission: the one that counts, else what became of it."""
         look, found = self._look(), []
         for mission in Runs(self.checkout, self.queue.kranz_fd).missions():
-            sources = self.queue.bindings(mission)
+            try:
+                sources = self.queue.bindings(mission)
+            except Refused:  # a link or a FIFO in a folder's place binds nothing; `check` names it
+                continue
             found += [look(mission, state, source) for state, source in list(sources.items())[:1]]
         return found
 

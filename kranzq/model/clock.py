@@ -6,6 +6,9 @@ import datetime as dt
 import time
 from typing import Protocol
 
+EARLIEST_S, LATEST_S = -62_135_596_800.0, 253_402_300_799.0
+"""The years 1 to 9999 UTC, wall seconds: other times have no form. Those of strangers are shown as the nearest one."""
+
 
 class Clock(Protocol):
     """What tells the time. Tests move a fake one; the system's is `SystemClock`."""
@@ -33,7 +36,7 @@ class SystemClock:
 
 def rfc3339(seconds: float) -> str:
     """A wall time as records keep it: UTC, milliseconds, `Z`."""
-    moment = dt.datetime.fromtimestamp(seconds, tz=dt.UTC)
+    moment = dt.datetime.fromtimestamp(min(max(seconds, EARLIEST_S), LATEST_S), tz=dt.UTC)
     return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{moment.microsecond // 1000:03d}Z"
 
 

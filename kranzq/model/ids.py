@@ -39,8 +39,8 @@ def _why_not(text: str) -> str | None:
         return "it has a character that is not allowed, or begins with one of . _ -"
     if ".." in text:
         return "it contains '..'"
-    if ".claimed." in lowered:
-        return "it contains '.claimed.', which marks a claim"
+    if ".claimed." in f"{lowered}.":
+        return "it contains '.claimed.' or ends in '.claimed', which marks a claim"
     for end in _FORBIDDEN_ENDS:
         if lowered.endswith(end):
             return f"it ends in {end!r}"

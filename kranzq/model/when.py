@@ -9,6 +9,8 @@ from __future__ import annotations
 import datetime as dt
 import re
 
+from kranzq.model.clock import EARLIEST_S, LATEST_S
+
 _FROM_NOW = re.compile(
     r"\+(?=\d)(?:(\d{1,6})d)?(?:(\d{1,8})h)?(?:(\d{1,9})m)?(?:(\d{1,10})s)?", re.ASCII | re.IGNORECASE
 )
@@ -44,9 +46,12 @@ def _instant(found: re.Match[str]) -> float:
     micros = int((found[7] or "0").ljust(6, "0")[:6])
     try:
         zone = _zone(found[8])
-        return dt.datetime(year, month, day, hour, minute, int(found[6] or 0), micros, zone).timestamp()
+        seconds = dt.datetime(year, month, day, hour, minute, int(found[6] or 0), micros, zone).timestamp()
     except (ValueError, OverflowError) as fault:
         raise ValueError(f"is no time that exists ({fault})") from fault
+    if not EARLIEST_S <= seconds <= LATEST_S:
+        raise ValueError("is no time that exists in every zone")
+    return seconds
 
 
 def _zone(text: str) -> dt.timezone:

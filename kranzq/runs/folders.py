@@ -30,6 +30,7 @@ ENTRY = "entry.json"
 """The entry that the run took, byte for byte, so that it can be tried once more when it is gone."""
 _LIMIT = 8 * RECORD_LIMIT
 _TRIES = 100
+_DIGITS = 9
 
 
 @dataclass
@@ -49,9 +50,23 @@ class RunFolder:
         return record
 
     def read(self) -> RunRecord | None:
-        """The run's record, if it is one and names this mission and run."""
-        record = parse(data) if (data := _read(self.fd, RUN)) is not None else None
+        """The run's record, if it is one and names this mission and run.
+
+        A mission can remove it or put something in its place; then the copy that the keeper wrote into the end counts.
+        """
+        return self._ours(_read(self.fd, RUN)) or self._ours(self._copy_in_end())
+
+    def _ours(self, data: bytes | None) -> RunRecord | None:
+        record = parse(data) if data is not None else None
         return record if record is not None and (record.mission, record.run) == (self.mission, self.run) else None
+
+    def _copy_in_end(self) -> bytes | None:
+        value = load(data) if (data := _read(self.fd, EXIT)) is not None else None
+        copy = value.get("record") if value is not None else None
+        record = parse(copy.encode("utf-8", "replace")) if isinstance(copy, str) else None
+        return (
+            render(record) if record is not None and value is not None and record.nonce == value.get("nonce") else None
+        )
 
     def read_exit(self, nonce: str) -> ExitRecord | None:
         """The keeper's record of the end, if it is of the run with this nonce."""
@@ -154,7 +169,8 @@ class Runs:
     def numbers(self, mission: MissionId) -> list[int]:
         """The numbers of a mission's runs, oldest first."""
         names = self._names("missions", mission, "dispatch")
-        return sorted(int(name) for name in names if name.isascii() and name.isdigit() and int(name) > 0)
+        numbers = (int(name) for name in names if name.isascii() and name.isdigit() and len(name) <= _DIGITS)
+        return sorted(number for number in numbers if number > 0 and _name(number) in names)
 
     def open(self, mission: MissionId, run: int) -> RunFolder | None:
         """One run's folder, or None when it is not there."""

@@ -18,6 +18,8 @@ from kranzq.model.clock import rfc3339
 
 TAKEN = "its place in the queue was taken"
 _TRIES = 1000
+REASON_MOST = 1000
+"""Characters of a reason that are kept: a longer one would not fit into what is read again."""
 _LONGEST = 230
 """Bytes of a name in the quarantine: its reason and a number must fit behind it."""
 _ZEROS = 16
@@ -122,7 +124,7 @@ def _move(folders: Folders, name: str, which: Aside, wanted: str, reason: str, *
 
 
 def _write_why(fd: int, name: str, reason: str, was: str) -> None:
-    shown = {"why": reason, "at": rfc3339(time.time()), "from": was}
+    shown = {"why": reason[:REASON_MOST], "at": rfc3339(time.time()), "from": was}
     atomic.replace(fd, name + WHY, json.dumps(shown, indent=2).encode(), sync=False)
 
 

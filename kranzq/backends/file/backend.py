@@ -238,7 +238,7 @@ class FileQueue(Moves, Inbox):
     def pause(self, reason: str) -> None:
         """Let no new turn begin."""
         try:
-            atomic.replace(self.folders.queue, PAUSED, reason.encode(), sync=True)
+            atomic.replace(self.folders.queue, PAUSED, reason[: aside.REASON_MOST].encode(), sync=True)
         except OSError as fault:
             raise atomic.store_fault(f"{self.folders.checkout.queue}/{PAUSED}", fault) from fault
 

@@ -182,8 +182,11 @@ def remove(folders: Folders, mission: MissionId) -> int:
 def withdraw(folders: Folders, place: Place) -> bool:
     """Remove one entry that waits or is parked; a claim is left alone. `change` must be held. False when it is gone."""
     fd = folder_of(folders, place.state)
-    if fd is None or place.state is State.CLAIMED or not atomic.remove(fd, place.name):
-        return False
+    try:
+        if fd is None or place.state is State.CLAIMED or not atomic.remove(fd, place.name):
+            return False
+    except IsADirectoryError:
+        return False  # no entry, whatever its name says; the next turn sets it aside
     if place.state is State.PARKED:
         aside.forget_why(folders, place.name)
     os.fsync(fd)  # what was reported as cancelled must not come back after a power cut

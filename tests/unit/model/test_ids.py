@@ -32,7 +32,7 @@ GOOD = [
     "con",
     "m" * MAX_LENGTH,
     "claimed",
-    "a.claimed",
+    "a.claim",
     "json",
     "a.json.b",
     "a.why",
