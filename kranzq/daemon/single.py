@@ -67,7 +67,7 @@ class Single:
 
         The content is written only when it changes: a new file would wake our own watch, a touch does not.
         """
-        value = {"process": me().to_json(), "version": __version__, **shown}
+        value = {"process": me().to_json(), "version": __version__, "queue": self.checkout.queue, **shown}
         with contextlib.suppress(OSError):
             queue = open_folder(self.checkout.queue)
             try:

@@ -32,6 +32,8 @@ class DaemonSeen:
     version: str
     stopping: bool = False
     on_stop: str = ""
+    elsewhere: str = ""
+    """The path that it serves, if this queue is not there any more: it starts nothing here."""
 
     def to_json(self) -> dict[str, object]:
         """The daemon with the documented keys."""
@@ -70,7 +72,28 @@ def look_for_daemon(queue: int) -> DaemonSeen | HiddenDaemon | None:
         text if isinstance(text := value.get(key), str) else "" for key in ("since", "watching", "version", "onStop")
     )
     last_scan = rfc3339(found.stat.st_mtime) if found is not None else ""  # the daemon touches it at each look
-    return DaemonSeen(process.pid, since, watching, last_scan, version, value.get("stopping") is True, on_stop)
+    stopping, elsewhere = value.get("stopping") is True, _elsewhere(queue, process.pid, value.get("queue"))
+    return DaemonSeen(process.pid, since, watching, last_scan, version, stopping, on_stop, elsewhere)
+
+
+def _elsewhere(queue: int, pid: int, path: object) -> str:
+    """The path where the daemon looks for its queue, if another or no directory is there now.
+
+    A daemon that sees other mounts (a container's) knows this queue by another path.
+    """
+    try:
+        if not isinstance(path, str) or os.readlink(f"/proc/{pid}/ns/mnt") != os.readlink("/proc/self/ns/mnt"):
+            return ""
+    except OSError:
+        return ""
+    here = os.fstat(queue)
+    try:
+        there = os.stat(path, follow_symlinks=False)
+    except FileNotFoundError:
+        return path
+    except OSError:
+        return ""
+    return "" if (here.st_dev, here.st_ino) == (there.st_dev, there.st_ino) else path
 
 
 def is_daemon_locked(queue: int) -> bool | None:

@@ -246,6 +246,9 @@ def _about_daemon(daemon: DaemonSeen | HiddenDaemon | None) -> Iterable[Notice]:
     match daemon:
         case None:
             yield Notice("no daemon runs, so nothing will start", "Type: kranzq daemon (or once: kranzq drain)")
+        case DaemonSeen(pid=pid, elsewhere=path) if path:
+            text = f"the daemon looks for its queue at {path}, where this one is no more, and starts nothing here"
+            yield Notice(text, f"Type: kill {pid}, then: kranzq daemon")
         case DaemonSeen(stopping=True):
             yield Notice("the daemon is stopping and starts nothing more", "When it has left, type: kranzq daemon")
         case DaemonSeen(version=version) if version not in {"", __version__}:

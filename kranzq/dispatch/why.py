@@ -175,6 +175,10 @@ class _Asker:
                 yield Reason("no daemon", "no daemon runs here", "Type: kranzq daemon (or once: kranzq drain)")
             case HiddenDaemon(hidden):
                 yield Reason("daemon hidden", f"whether a daemon runs cannot be seen from here: {hidden}")
+            case DaemonSeen(pid=pid, elsewhere=path) if path:
+                clear = f"Type: kill {pid}, then: kranzq daemon"
+                text = f"the daemon (pid {pid}) looks for its queue at {path}, where this one is no more"
+                yield Reason("daemon elsewhere", text, clear)
             case DaemonSeen(pid=pid, stopping=True):
                 clear = "When it has left, type: kranzq daemon"
                 yield Reason("daemon stopping", f"the daemon (pid {pid}) is stopping and starts nothing more", clear)

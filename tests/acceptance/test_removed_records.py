@@ -123,3 +123,19 @@ def test_a_folder_with_an_entrys_name_stops_no_cancelling(lab: Laboratory) -> No
     lab.run("cancel", "*x*", "--yes", code=None)
 
     assert [name for name in lab.entries() if "ax" in name] == []
+
+
+def test_a_daemon_that_a_rename_left_behind_is_named(lab: Laboratory) -> None:
+    """Whoever asks why nothing runs in the renamed checkout is told which daemon looks elsewhere."""
+    daemon = lab.daemon()
+    lab.enqueue("m1", "true")
+    wait_for(lambda: lab.outcomes("m1"), "m1 has ended")
+    moved = lab.root.with_name("moved")
+    lab.root.rename(moved)
+    try:
+        lab.run("-C", str(moved), "enqueue", "m2", "--", "true")
+        told = lab.run("-C", str(moved), "why", "m2").stdout
+    finally:
+        moved.rename(lab.root)
+
+    assert f"kill {daemon.pid}" in told
