@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 from collections.abc import Generator
 from pathlib import Path
@@ -15,6 +16,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # run under nohup, every process that a test starts would be deaf to it
 LEFT_OUT = ("KRANZQ_", "KRANZ_", "GIT_", "XDG_")
 OF_A_SERVICE = frozenset({"NOTIFY_SOCKET", "INVOCATION_ID", "LISTEN_FDS", "LISTEN_PID", "WATCHDOG_USEC"})
 IN_CI = os.environ.get("CI") == "true"

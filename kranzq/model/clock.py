@@ -6,7 +6,7 @@ import datetime as dt
 import time
 from typing import Protocol
 
-EARLIEST_S, LATEST_S = -62_135_596_800.0, 253_402_300_799.0
+EARLIEST_S, LATEST_S = -62_135_596_800.0, 253_402_300_799.999
 """The years 1 to 9999 UTC, wall seconds: other times have no form. Those of strangers are shown as the nearest one."""
 
 

@@ -28,8 +28,11 @@ STEPS = {  # the line before which it dies, and 0: nothing had run, 1: its end w
     "after the start was told": ("        return True\n\n    def spawn", 1),
     "after the mission's end": ('        self.end["endedAt"] = stamp()\n        ended =', 1),
     "after the mission was reaped": ("            self.record(patient=True)\n            self.tell", 1),
-    "before the record is synced": ("            os.fsync(fd)\n            os.rename", 1),
-    "before the record is there": ("            os.rename(temporary, name", 1),
+    "before the record is synced": ("            os.fsync(fd)\n            try:", 1),
+    "before the record is there": (
+        "                os.rename(temporary, name, src_dir_fd=self.run, dst_dir_fd=self.run)\n            except",
+        1,
+    ),
     "after the record is there": ("        for level in range(self.order", -1),
     "after the record is safe": ('            self.tell({"end": self.end})', -1),
     "between the records": ('            self.end["survivors"] = self.see', -1),
