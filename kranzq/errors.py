@@ -94,6 +94,14 @@ class NoSuchMission(NotFound):
         super().__init__(f"This checkout knows no mission {mission}.", "See what there is: kranzq list, kranzq history")
 
 
+class NoSuchItem(NotFound):
+    """An item that the work queue does not know, or that was pruned."""
+
+    def __init__(self, item: str) -> None:
+        super().__init__(f"The work queue knows no item {item[:200]}.", "See what there is: kranzq work list")
+        self.item = item
+
+
 class Busy(KranzqError):
     """Somebody else has what is needed, or the request contradicts what is there."""
 
@@ -124,6 +132,23 @@ class ClaimLost(Busy):
 
     def __init__(self, name: str) -> None:
         super().__init__(f"The claim {name} is no longer ours.", "Nothing was changed; see: kranzq history")
+
+
+class ItemLost(ClaimLost):
+    """A call of somebody who does not hold the item under that attempt any more; nothing was changed by it.
+
+    `state` is the item's state now; `cancelled` tells why, when its attempt was cancelled from outside.
+    """
+
+    def __init__(self, item: str, attempt: int, state: str, cancelled: str | None = None) -> None:
+        told = f": {cancelled}" if cancelled else ""
+        if cancelled is not None:
+            sentence, advice = f"Item {item} was cancelled{told}.", "Stop working on it; there is nothing to hand in."
+        else:
+            sentence = f"Attempt {attempt} of item {item} is not yours any more: the item is {state}."
+            advice = "Stop working on it; what was done under this attempt does not count. Claim anew for more work."
+        KranzqError.__init__(self, sentence, advice)
+        self.item, self.attempt, self.state, self.cancelled = item, attempt, state, cancelled
 
 
 class InsideMission(Busy):
@@ -189,3 +214,33 @@ class QueueLocked(TryLater):
             f"The queue is locked ({path}) for {seconds:.0f} s by {holder}; nothing was changed.",
             "Try again; if that process hangs, end it.",
         )
+
+
+class StoreLocked(TryLater):
+    """Another program kept the database's write lock for too long; nothing was changed."""
+
+    def __init__(self, path: str, seconds: float) -> None:
+        super().__init__(
+            f"The database {path} was locked for {seconds:.0f} s by another program; nothing was changed.",
+            "Try again; see who has it open: fuser -v " + path,
+        )
+
+
+class StoreUnreachable(StoreUnavailable):
+    """The database does not answer, or refuses; what was asked may be repeated with the same id or key."""
+
+    def __init__(self, where: str, why: str, advice: str = "Look after the database, then repeat the call.") -> None:
+        KranzqError.__init__(self, f"The database {where} cannot be used: {why}.", advice)
+        self.path = where
+
+
+class SchemaTooNew(StoreUnavailable):
+    """A newer kranzq made the database into something that this one does not understand; it was not touched."""
+
+    def __init__(self, where: str, theirs: int, ours: int) -> None:
+        KranzqError.__init__(
+            self,
+            f"The database {where} has schema {theirs}; this kranzq understands {ours} at most. It was not touched.",
+            "Upgrade kranzq on this machine, or name another database with --url.",
+        )
+        self.path = where

@@ -181,6 +181,62 @@ class Cancelled(Event):
     how: str
 
 
+class ItemEnqueued(Event):
+    """An item came into the work queue."""
+
+    item: str
+    target: str
+    kind: str
+    priority: int
+
+
+class ItemClaimed(Event):
+    """An item was given to a holder under an attempt."""
+
+    item: str
+    attempt: int
+    holder: str
+
+
+class LeaseRenewed(Event):
+    """A holder said that it works on."""
+
+    item: str
+    attempt: int
+
+
+class ItemEnded(Event):
+    """A holder ended its item for good."""
+
+    item: str
+    attempt: int
+    state: str
+
+
+class ItemReleased(Event):
+    """A holder gave its item back."""
+
+    item: str
+    attempt: int
+    state: str
+    why: str
+
+
+class ItemCancelled(Event):
+    """An item was ended from outside."""
+
+    item: str
+    why: str
+
+
+class WorkSwept(Event):
+    """Leases of items lapsed, some for the last time; items that waited came due."""
+
+    lapsed: tuple[str, ...]
+    failed: tuple[str, ...]
+    opened: int
+
+
 class Drained(Event):
     """A dispatcher that has run missions finds nothing more that may run now."""
 

@@ -127,7 +127,7 @@ def queue_dir(repo: Repo) -> str:
     return _checkout(repo).queue
 
 
-def enqueue(repo: Repo, mission: str | Entry, *, priority: int = DEFAULT_PRIORITY) -> Accepted[Entry]:
+def enqueue(repo: Repo, mission: str | Entry, *, priority: int = DEFAULT_PRIORITY) -> Accepted[Entry, State]:
     """Queue a mission, signed with the user's key and durable; or say, unchanged, what is there of it already.
 
     An `Entry` carries its own priority, command and limits; its number, id and signature are made here. Raises

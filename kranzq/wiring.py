@@ -18,6 +18,7 @@ from kranzq.errors import BareRepository, InsideMission, KranzqError, NoCheckout
 from kranzq.model.checkout import Checkout
 
 if TYPE_CHECKING:
+    from kranzq.backend import WorkStore
     from kranzq.backends.file.backend import FileQueue
     from kranzq.config import Config
     from kranzq.daemon.drain import Drained
@@ -556,3 +557,11 @@ def _upwards(path: str) -> list[str]:
     while (parent := os.path.dirname(found[-1])) != found[-1]:
         found.append(parent)
     return found
+
+
+def open_work(url: str | None, environ: Mapping[str, str]) -> WorkStore:
+    """The work queue at a URL; without one, the user's own file below the state directory."""
+    from kranzq.backends.sql.opening import open_store  # noqa: PLC0415 - only the work queue needs a database
+    from kranzq.trust.key import state_dir  # noqa: PLC0415
+
+    return open_store(url or f"sqlite://{state_dir(environ)}/work.db")

@@ -25,6 +25,7 @@ from kranzq.backend import Accepted
 from kranzq.model.checkout import Checkout
 from kranzq.model.entry import Entry, Own
 from kranzq.model.ids import MissionId
+from kranzq.model.state import State
 from kranzq.runs.folders import Runs
 from kranzq.runs.record import RunRecord
 from kranzq.trust.mac import sign
@@ -99,7 +100,7 @@ class Laboratory:
         program = str(self.notes / "alone.py")
         return (sys.executable, "-I", "-S", program, str(self.notes), mission, str(seconds), str(code))
 
-    def enqueue(self, mission: str, *command: str, priority: int = 2, **own: Any) -> Accepted[Entry]:
+    def enqueue(self, mission: str, *command: str, priority: int = 2, **own: Any) -> Accepted[Entry, State]:
         """Queue a signed mission as `kranzq enqueue` does; without a command it is one that tells about itself."""
         fields = Own(id=secrets.token_hex(16), command=command or self.alone(mission), **own)
         entry = Entry(MissionId(mission), priority, own=fields)

@@ -37,7 +37,7 @@ class _Row:
 
 
 class MemoryBackend:
-    """Satisfies `Backend[Entry]`. A holder without a process of its own is this one."""
+    """Satisfies `Backend[Entry, Entry, State, Claim]`. A holder without a process of its own is this one."""
 
     def __init__(self, clock: Clock | None = None) -> None:
         self._clock: Clock = clock or SystemClock()
@@ -45,7 +45,7 @@ class MemoryBackend:
         self._rows: list[_Row] = []
         self._number = 0
 
-    def enqueue(self, new: Entry) -> Accepted[Entry]:
+    def enqueue(self, new: Entry) -> Accepted[Entry, State]:
         """Keep the entry, or say what is there of its mission. Id and number are made here."""
         if not 0 <= new.priority <= MAX_PRIORITY:
             raise UsageFault(f"Priority {new.priority} is not in the range 0 to {MAX_PRIORITY} (0 is the most urgent).")
@@ -126,7 +126,7 @@ class MemoryBackend:
         mine = [row for row in self._rows if row.entry.mission == mission and not (again and row.token)]
         return min(mine, key=lambda row: row.state is State.CLAIMED, default=None)
 
-    def _already(self, there: _Row, own: Own) -> Accepted[Entry]:
+    def _already(self, there: _Row, own: Own) -> Accepted[Entry, State]:
         mission = there.entry.mission
         if there.state is State.PARKED:
             raise Conflict(f"Mission {mission} is parked. Nothing was changed.", "Cancel it, then enqueue it anew.")

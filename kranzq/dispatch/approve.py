@@ -75,7 +75,7 @@ class Signer(Protocol):
 class ApprovalQueue(InboxQueue, Protocol):
     """What an approval asks of an open queue."""
 
-    def enqueue(self, new: Entry, floor: Callable[[MissionId], int | None]) -> Accepted[Entry]:
+    def enqueue(self, new: Entry, floor: Callable[[MissionId], int | None]) -> Accepted[Entry, State]:
         """Make an entry or say what is there; `floor` is called just before one is made, with the lock held."""
         ...
 

@@ -58,7 +58,7 @@ class TheirOwn:
 
 
 class MissionBackend:
-    """Satisfies `Backend[Entry]`. It keeps nothing open between calls; threads and processes may have one each."""
+    """Satisfies `Backend[Entry, Entry, State, Claim]`. It keeps nothing open between calls; threads and processes may have one each."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class MissionBackend:
         self._end_leftovers = end_leftovers
         self._memory = Memory()
 
-    def enqueue(self, new: Entry) -> Accepted[Entry]:
+    def enqueue(self, new: Entry) -> Accepted[Entry, State]:
         """Queue a mission, signed and durable, or say what is there. Id, number and signature are made here."""
         with self.opener(True) as queue:
             approved = approve(self._approver(queue), _request(new))

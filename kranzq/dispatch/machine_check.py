@@ -17,29 +17,16 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from kranzq.disk.mounts import NETWORK, mount_at
 from kranzq.dispatch.checkup import Check
 from kranzq.liveness import machine_id, proc_is_ours
 from kranzq.model.checkout import Checkout
 
 KNOWN_GOOD = frozenset({"ext4", "xfs", "btrfs", "zfs", "f2fs", "overlay", "tmpfs", "bcachefs", "ext3"})
-NETWORK = frozenset(
-    {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "glusterfs", "lustre", "ocfs2", "gfs2", "fuse.sshfs"}
-)
-_MOUNTS = "/proc/self/mountinfo"
 _WATCHES_WANTED = 64
 _SLACK_S = 60.0
 _YEAR_2024 = 1_704_067_200
 _ASK = struct.Struct("hhqqi4x")
-_ESCAPE = re.compile(r"\\([0-7]{3})")
-
-
-@dataclass(frozen=True, slots=True)
-class Mount:
-    """One mounted file system: where, its type, its options."""
-
-    at: str
-    kind: str
-    options: frozenset[str]
 
 
 def of_machine(checkout: Checkout, environ_path: str | None, *, min_free: int) -> Iterator[Check]:
@@ -58,22 +45,6 @@ def of_machine(checkout: Checkout, environ_path: str | None, *, min_free: int) -
         yield Check("git", "ok" if git else "warning", git or "no git on PATH", advice)
 
 
-def mount_of(path: str, table: str) -> Mount | None:
-    """The file system that a real path lies in, by the text of the kernel's table; of equal places the last one."""
-    best: Mount | None = None
-    for line in table.splitlines():
-        fields = line.split(" ")
-        if "-" not in fields:
-            continue
-        dash = fields.index("-")
-        at = _ESCAPE.sub(lambda found: chr(int(found[1], 8)), fields[4])
-        inside = path == at or path.startswith(at.rstrip("/") + "/")
-        if inside and (best is None or len(at) >= len(best.at)):
-            options = fields[5].split(",") + fields[dash + 3].split(",")
-            best = Mount(at, fields[dash + 1], frozenset(options))
-    return best
-
-
 def _platform() -> Check:
     version, system = ".".join(map(str, sys.version_info[:3])), os.uname().sysname
     if system == "Linux":
@@ -84,7 +55,7 @@ def _platform() -> Check:
 
 def _file_system(checkout: Checkout) -> Check:
     path = checkout.queue if os.path.isdir(checkout.queue) else checkout.root
-    mount = mount_of(os.path.realpath(path), _read(_MOUNTS))
+    mount = mount_at(path)
     if mount is None:
         return Check("file system", "warning", "its type cannot be found out", "It must be a local one")
     text = f"{mount.kind}, mounted at {mount.at}"
@@ -170,7 +141,7 @@ def _proc() -> Check:
     if not proc_is_ours():
         text = "/proc is missing or shows another pid namespace, so leftovers cannot be seen"
         return Check("processes", "fault", text, "Mount the /proc of this namespace")
-    mount = mount_of("/proc", _read(_MOUNTS))
+    mount = mount_at("/proc")
     hidden = [one for one in mount.options if one.startswith("hidepid=")] if mount is not None else []
     if hidden and hidden[0] not in {"hidepid=0", "hidepid=off"} and os.geteuid() != 0:
         text = f"/proc is mounted with {hidden[0]}: processes of other users cannot be seen"

@@ -44,7 +44,7 @@ _NAME_ONLY = "its command was not kept with a valid signature of yours, so it is
 class RetryQueue(AmendQueue, Protocol):
     """What a retry asks of an open queue."""
 
-    def enqueue(self, new: Entry, floor: Callable[[MissionId], int | None]) -> Accepted[Entry]:
+    def enqueue(self, new: Entry, floor: Callable[[MissionId], int | None]) -> Accepted[Entry, State]:
         """Make an entry or say what is there; takes `change` itself."""
         ...
 

@@ -12,10 +12,11 @@ from kranzq.model.state import State
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Who takes work: a name for people, and the process where the holder is one of this machine."""
+    """Who takes work: a name for people, the process where it is one of this machine, the agent's uid if known."""
 
     name: str
     process: ProcessIdentity | None = None
+    uid: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The conformance suite: what every `Backend[Entry]` promises, as tests that pytest collects from a subclass.
+"""The conformance suite: what every backend of missions promises, as tests that pytest collects from a subclass.
 
 Write a class that inherits `BackendContract` and has a fixture `store`; its name begins with `Test`. A promise that is
 not here is not a promise.

@@ -23,7 +23,7 @@ _DEADLINE_S = 30.0
 class Store(Protocol):
     """What the suite works on: an empty store of one's own for each test."""
 
-    def open(self) -> Backend[Entry]:
+    def open(self) -> Backend[Entry, Entry, State, Claim]:
         """A backend on the store; each call may give another one, as another process would have it."""
         ...
 
@@ -32,7 +32,7 @@ class Store(Protocol):
         ...
 
 
-def claim_as_gone(backend: Backend[Entry]) -> Claim:
+def claim_as_gone(backend: Backend[Entry, Entry, State, Claim]) -> Claim:
     """`claim_and_die` for backends whose holders are processes: a process claims and is ended."""
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
         claim = backend.claim(Holder("a process", identity_of(process.pid)))
@@ -47,12 +47,12 @@ def make(mission: str, priority: int = 2, *command: str, again: bool = False) ->
     return Entry(MissionId(mission), priority, own=own)
 
 
-def missions(backend: Backend[Entry], state: State = State.QUEUED) -> list[str]:
+def missions(backend: Backend[Entry, Entry, State, Claim], state: State = State.QUEUED) -> list[str]:
     """The missions in a state, in order."""
     return [str(entry.mission) for entry in backend.entries(state)]
 
 
-def take(backend: Backend[Entry]) -> Claim:
+def take(backend: Backend[Entry, Entry, State, Claim]) -> Claim:
     """Claim the front entry, which must be there."""
     claim = backend.claim(HOLDER)
     assert claim is not None, "there was nothing to claim"

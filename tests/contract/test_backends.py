@@ -12,6 +12,7 @@ from kranzq.backends.memory import MemoryBackend
 from kranzq.model.checkout import Checkout
 from kranzq.model.claim import Claim
 from kranzq.model.entry import Entry
+from kranzq.model.state import State
 from kranzq.testing.contract import BackendContract
 from kranzq.testing.store import claim_as_gone
 from kranzq.wiring import mission_backend
@@ -23,7 +24,7 @@ class MemoryStore:
     def __init__(self) -> None:
         self._backend = MemoryBackend()
 
-    def open(self) -> Backend[Entry]:
+    def open(self) -> Backend[Entry, Entry, State, Claim]:
         """The same backend for everybody."""
         return self._backend
 
@@ -38,7 +39,7 @@ class FileStore:
     def __init__(self, root: Path) -> None:
         self._checkout = Checkout(str(root), has_git=(root / ".git").exists())
 
-    def open(self) -> Backend[Entry]:
+    def open(self) -> Backend[Entry, Entry, State, Claim]:
         """The backend as another process would have it."""
         return mission_backend(self._checkout, os.environ)
 

@@ -26,8 +26,10 @@ from kranzq.errors import (
 )
 from kranzq.liveness import kranz_token
 from kranzq.model.checkout import Checkout
+from kranzq.model.claim import Claim
 from kranzq.model.entry import Entry, Own
 from kranzq.model.ids import MissionId
+from kranzq.model.state import State
 from kranzq.runs.folders import CANCEL, Runs
 from kranzq.runs.record import RunRecord
 from kranzq.testing.store import claim_as_gone
@@ -73,7 +75,7 @@ def test_the_library_needs_no_daemon_and_no_init(checkout: Path) -> None:
 
 def test_the_library_is_a_backend(checkout: Path) -> None:
     """The type checker holds the mission queue against the contract."""
-    backend: Backend[Entry] = wiring.mission_backend(Checkout(str(checkout), has_git=True), os.environ)
+    backend: Backend[Entry, Entry, State, Claim] = wiring.mission_backend(Checkout(str(checkout), has_git=True), os.environ)
 
     assert backend.entries() == []
 

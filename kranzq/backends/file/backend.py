@@ -61,7 +61,7 @@ class FileQueue(Moves, Inbox):
         """The descriptor of `.kranz`."""
         return self.folders.kranz
 
-    def enqueue(self, new: Entry, floor: Callable[[MissionId], int | None]) -> Accepted[Entry]:
+    def enqueue(self, new: Entry, floor: Callable[[MissionId], int | None]) -> Accepted[Entry, State]:
         """Make an entry or say what is there; takes `change` itself."""
         sweep(self.fd)
         with self.change():

@@ -132,7 +132,7 @@ def folder_of(folders: Folders, state: State) -> int | None:
     return folders.queue
 
 
-def enqueue(folders: Folders, new: Entry, *, floor: Callable[[MissionId], int | None]) -> Accepted[Entry]:
+def enqueue(folders: Folders, new: Entry, *, floor: Callable[[MissionId], int | None]) -> Accepted[Entry, State]:
     """Make an entry that survives a power cut, or say what is there. `change` must be held.
 
     `floor` gives the largest number in a mission's own records. A crash leaves either nothing, a skipped number and
@@ -224,7 +224,7 @@ def _place_in_parked(name: str) -> Place | None:
     return None if parked is None else place_of(parked, State.PARKED)
 
 
-def _already(folders: Folders, new: Entry, place: Place) -> Accepted[Entry]:
+def _already(folders: Folders, new: Entry, place: Place) -> Accepted[Entry, State]:
     if place.state is State.PARKED:
         raise Conflict(
             f"Mission {new.mission} is parked: {aside.why(folders, place.name)}. Nothing was changed.",

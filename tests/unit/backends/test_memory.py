@@ -12,6 +12,7 @@ from kranzq.backends.memory import MemoryBackend
 from kranzq.errors import Conflict
 from kranzq.liveness import me
 from kranzq.model.claim import Holder
+from kranzq.model.claim import Claim
 from kranzq.model.entry import Entry
 from kranzq.model.ids import MissionId
 from kranzq.model.outcome import Outcome
@@ -23,7 +24,7 @@ from tests.factories import make_entry, make_holder
 
 def test_the_fake_is_a_backend() -> None:
     """The type checker holds the fake against the contract."""
-    backend: Backend[Entry] = MemoryBackend(FakeClock())
+    backend: Backend[Entry, Entry, State, Claim] = MemoryBackend(FakeClock())
 
     assert backend.entries() == []
 

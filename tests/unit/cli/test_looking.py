@@ -12,7 +12,7 @@ import pytest
 
 from kranzq.cli.main import run
 from kranzq.cli.showing import _Terminal, table
-from kranzq.dispatch.machine_check import mount_of
+from kranzq.disk.mounts import mount_of
 from kranzq.model.outcome import Park
 from tests.factories import enqueue, gone_pid, kranz_name, make_queue
 

@@ -1,0 +1,81 @@
+"""What one turn asks of a queue of missions. Dispatch and daemon see only this."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Protocol
+
+from kranzq.model.claim import Claimed, Place
+from kranzq.model.entry import Entry
+from kranzq.model.ids import MissionId
+from kranzq.model.outcome import Fate
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """An entry that was read just before it may be claimed."""
+
+    entry: Entry
+    place: Place
+    inode: int
+    device: int
+    born_ns: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What the records of a mission's runs tell: the largest number, and its last run with wall times."""
+
+    number: int | None = None
+    run: int | None = None
+    began: float | None = None
+    ended: float | None = None
+
+    def was_running_at(self, moment: float) -> bool:
+        """Whether the last run had begun by then and had not ended."""
+        return self.began is not None and self.began <= moment and (self.ended is None or moment < self.ended)
+
+
+class MissionQueue(Protocol):
+    """What a turn asks of a queue of missions. All of it goes through directories that were opened at its start."""
+
+    def in_order(self) -> Iterator[Candidate]:
+        """The entries in order, each read when its turn comes; bad files on the way are quarantined."""
+        ...
+
+    def claim(self, candidate: Candidate, pid: int, suffix: str) -> Claimed | None:
+        """Take the candidate for a keeper; None when another was faster or the file is not the one that was read."""
+        ...
+
+    def claims(self) -> Sequence[Claimed]:
+        """All claims that lie in the queue, with inode and last touch."""
+        ...
+
+    def places(self, mission: MissionId) -> Sequence[Place]:
+        """Where entries of a mission are, whatever their state."""
+        ...
+
+    def change(self) -> AbstractContextManager[None]:
+        """The lock around a change of names."""
+        ...
+
+    def still_there(self, claimed: Claimed) -> bool:
+        """Whether the claim is still the same file under the same name. `change` must be held."""
+        ...
+
+    def take_number(self, floor: int | None) -> AbstractContextManager[int]:
+        """A new number, given out while the context lasts. `change` must be held."""
+        ...
+
+    def carry_out(self, place: Place, fate: Fate) -> Fate:
+        """Do exactly `fate` to an entry or claim: one rename or one unlink; returns what was done.
+
+        `change` must be held. Where the name to go back to is taken, the file is parked instead.
+        """
+        ...
+
+    def quarantine(self, place: Place, why: str) -> None:
+        """Set a candidate that must never run aside, with its bytes."""
+        ...

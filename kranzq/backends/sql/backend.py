@@ -1,0 +1,259 @@
+"""The work queue on a database: satisfies `WorkStore` by running each act in one transaction."""
+
+from __future__ import annotations
+
+import collections
+import functools
+import threading
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Self, TypeVar
+
+from kranzq.backend import AcceptedItem, Wanted
+from kranzq.backends.sql import claims, items
+from kranzq.backends.sql.database import Database, Row, Transaction
+from kranzq.errors import KranzqError, UsageFault
+from kranzq.events import (
+    ItemCancelled,
+    ItemClaimed,
+    ItemEnded,
+    ItemEnqueued,
+    ItemReleased,
+    LeaseRenewed,
+    WorkSwept,
+    emit,
+)
+from kranzq.model.claim import Holder
+from kranzq.model.outcome import Outcome
+from kranzq.model.work import (
+    MOST_BATCH,
+    Attempt,
+    Finish,
+    Held,
+    ItemClaim,
+    ItemState,
+    NewItem,
+    Page,
+    Recovered,
+    Stats,
+    WorkItem,
+)
+
+R = TypeVar("R")
+HOLDER_BY_NAME = "m4c.holder_by_name"
+"""Counted when a holder was known by its name only (seed g.4)."""
+_ANYTHING = Wanted()
+_ALL = 2**31
+_PRUNED_AT_ONCE = 500
+
+
+class SqlBackend:
+    """The work queue. May be shared by threads."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self._counters: collections.Counter[str] = collections.Counter()
+        self._seen: set[str] = set()
+        self._mutex = threading.Lock()
+
+    def enqueue(self, new: NewItem, /) -> AcceptedItem:
+        """Keep one item, or give the one that is there."""
+        return self.enqueue_many([new])[0]
+
+    def enqueue_many(self, new: Sequence[NewItem]) -> list[AcceptedItem]:
+        """Keep all of them, or none."""
+        while True:
+            try:
+                accepted = self.database.write(functools.partial(items.enqueue_many, new=new))
+            except items.KeyRace:
+                continue  # the item of the other one is there now
+            break
+        for one in accepted:
+            if one.created:
+                emit(ItemEnqueued(one.entry.id, one.entry.target.key, one.entry.kind, one.entry.priority))
+        return accepted
+
+    def claim(
+        self, holder: Holder, wanted: Wanted | None = None, *, lease_ms: int | None = None, request_id: str = ""
+    ) -> ItemClaim | None:
+        """The first item that the holder may have."""
+        given = self._claim(holder, wanted or _ANYTHING, 1, lease_ms, request_id)
+        return given[0] if given else None
+
+    def claim_many(
+        self, holder: Holder, wanted: Wanted | None = None, *, limit: int, lease_ms: int | None = None
+    ) -> list[ItemClaim]:
+        """Up to `limit` items in one transaction."""
+        if not 1 <= limit <= MOST_BATCH:
+            raise UsageFault(f"limit must be from 1 to {MOST_BATCH}, not {limit}.")
+        return self._claim(holder, wanted or _ANYTHING, limit, lease_ms, "")
+
+    def heartbeat(self, held: Held, lease_ms: int | None = None) -> ItemClaim:
+        """A lease of that length from now on."""
+        row = self.database.write(lambda transaction: claims.heartbeat(transaction, held, lease_ms))
+        self._known_by(held, row)
+        emit(LeaseRenewed(held.id, held.attempt))
+        return claims.given(row, held.holder)
+
+    def finish(self, held: Held, outcome: Outcome = Outcome.SUCCEEDED, result: str = "") -> None:
+        """End it for good."""
+        row = self.database.write(lambda transaction: claims.finish(transaction, held, outcome, result))
+        if row is not None:
+            self._finished(held, row)
+
+    def finish_many(self, ends: Sequence[Finish]) -> list[KranzqError | None]:
+        """End many in one transaction."""
+        told: list[tuple[Held, Row]] = []
+
+        def act(transaction: Transaction) -> list[KranzqError | None]:
+            told.clear()
+            return claims.finish_many(transaction, ends, lambda held, row: told.append((held, row)))
+
+        answers = self.database.write(act)
+        for held, row in told:
+            self._finished(held, row)
+        return answers
+
+    def release(self, held: Held, why: str = "", *, declined: bool = False) -> ItemState:
+        """Give it back; where it is now."""
+        state = self.database.write(lambda transaction: claims.release(transaction, held, why, declined=declined))
+        emit(ItemReleased(held.id, held.attempt, state.value, why))
+        return state
+
+    def cancel(self, name: str, /, why: str = "") -> bool:
+        """End what is not terminal."""
+        done = self.database.write(lambda transaction: claims.cancel(transaction, name, why))
+        if done:
+            emit(ItemCancelled(name, why))
+        return done
+
+    def recover(self) -> tuple[str, ...]:
+        """Lapse every overdue lease; the ids."""
+        swept = self.sweep()
+        return (*swept.lapsed, *swept.failed)
+
+    def sweep(self) -> Recovered:
+        """Lapse what is overdue and open what is due, in short transactions, until nothing is left."""
+        total = Recovered()
+        while True:
+            found = self.database.write(claims.sweep)
+            total = _and(total, found)
+            if max(len(found.lapsed) + len(found.failed), found.opened) < claims.SWEEP_MOST:
+                break
+        if total:
+            emit(WorkSwept(total.lapsed, total.failed, total.opened))
+        return total
+
+    def grant_grace(self, seconds: float) -> None:
+        """Let no lease lapse for so long."""
+        self.database.write(lambda transaction: transaction.run("grace", grace=round(seconds * 1000)))
+
+    def entries(self, state: ItemState = ItemState.OPEN, limit: int | None = None) -> list[WorkItem]:
+        """The items in a state."""
+        most = _ALL if limit is None else limit
+        return self.database.read(lambda transaction: items.entries(transaction, state, most))
+
+    def page(self, state: str = "", *, limit: int = 50, cursor: str | None = None) -> Page:
+        """Items, newest change first."""
+        return self.database.read(lambda transaction: items.page(transaction, state, limit, cursor))
+
+    def show(self, name: str, /) -> WorkItem:
+        """One item."""
+        return self.database.read(lambda transaction: items.show(transaction, name))
+
+    def attempts(self, name: str, /) -> list[Attempt]:
+        """Every claim of an item."""
+        return self.database.read(lambda transaction: items.attempts(transaction, name))
+
+    def unseen(self, limit: int = 100) -> list[WorkItem]:
+        """Open items whose agent was never seen here."""
+        return self.database.read(lambda transaction: items.unseen(transaction, limit))
+
+    def prune(self, older_than_s: float) -> int:
+        """Remove items that ended longer ago."""
+        before, removed = self.database.wall_ms() - round(older_than_s * 1000), 0
+        while True:
+            gone = self.database.write(
+                lambda transaction: len(transaction.all("prune", before=before, most=_PRUNED_AT_ONCE))
+            )
+            removed += gone
+            if gone < _PRUNED_AT_ONCE:
+                return removed
+
+    def stats(self) -> Stats:
+        """What there is, counted."""
+
+        def act(transaction: Transaction) -> Stats:
+            counted = {row["state"]: row["many"] for row in transaction.all("counts")}
+            oldest = transaction.one("oldest_open")
+            return Stats(
+                {state.value: counted.get(state.value, 0) for state in ItemState},
+                _number(transaction.one("unseen_count")),
+                _number(transaction.one("overdue")),
+                oldest["oldest"] if oldest is not None else None,
+                size.data,
+                size.log,
+            )
+
+        size = self.database.size()
+        return self.database.read(act)
+
+    def counters(self) -> dict[str, int]:
+        """How often something was known by name only."""
+        with self._mutex:
+            return dict(self._counters)
+
+    def close(self) -> None:
+        """Let go of the database."""
+        self.database.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _claim(self, holder: Holder, wanted: Wanted, limit: int, lease: int | None, request: str) -> list[ItemClaim]:
+        mine = claims.targets(holder, wanted)
+        new = [target for target in mine if target not in self._seen]
+        swept = Recovered()
+
+        def act(transaction: Transaction) -> list[Row]:
+            nonlocal swept
+            for target in new:
+                transaction.run("seen", target=target)
+            swept = claims.sweep(transaction)
+            rows: list[Row] = []
+            while len(rows) < limit and (row := claims.claim(transaction, holder, wanted, lease, request)) is not None:
+                rows.append(row)
+            return rows
+
+        given = [claims.given(row, holder) for row in self.database.write(act)]
+        self._seen.update(new)
+        if swept:
+            emit(WorkSwept(swept.lapsed, swept.failed, swept.opened))
+        for one in given:
+            emit(ItemClaimed(one.id, one.attempt, holder.name))
+        return given
+
+    def _finished(self, held: Held, row: Row) -> None:
+        self._known_by(held, row)
+        emit(ItemEnded(held.id, held.attempt, row["state"]))
+
+    def _known_by(self, held: Held, row: Row) -> None:
+        if not (held.holder.uid and row["claimed_by_uid"]):
+            self._count(HOLDER_BY_NAME)
+
+    def _count(self, what: str) -> None:
+        with self._mutex:
+            self._counters[what] += 1
+
+
+def _and(one: Recovered, other: Recovered) -> Recovered:
+    return Recovered(one.lapsed + other.lapsed, one.failed + other.failed, one.opened + other.opened)
+
+
+def _number(row: Row | None) -> int:
+    return int(row["many"]) if row is not None else 0

@@ -1,0 +1,79 @@
+"""Rows and values: the only place that spells columns."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+from kranzq.backends.sql.database import Row
+from kranzq.model.work import Attempt, ItemState, NewItem, Target, WorkItem, folded
+
+
+def item(row: Row) -> WorkItem:
+    """The item of a row that has its payload beside it."""
+    return WorkItem(
+        id=row["id"],
+        seq=row["seq"],
+        title=row["title"],
+        payload=row["payload"],
+        kind=row["kind"],
+        target=Target(row["target_agent"], row["target_agent_uid"], row["target_group"]),
+        priority=row["priority"],
+        state=ItemState(row["state"]),
+        claimed_by=row["claimed_by"],
+        claimed_by_uid=row["claimed_by_uid"],
+        claim_expires=row["claim_expires"],
+        attempts=row["attempts"],
+        declined=row["declined"],
+        max_attempts=row["max_attempts"],
+        created_by=row["created_by"],
+        created_by_uid=row["created_by_uid"],
+        created_at=row["created_at"],
+        updated_at=row["updated_at"],
+        not_before=row["not_before"],
+        result=row["result"],
+    )
+
+
+def attempt(row: Row) -> Attempt:
+    """One line of the history."""
+    return Attempt(
+        attempt=row["attempt"],
+        holder=row["holder"],
+        holder_uid=row["holder_uid"],
+        claimed_at=row["claimed_at"],
+        ended_at=row["ended_at"],
+        ended=row["ended"],
+        why=row["why"],
+    )
+
+
+def new_values(new: NewItem, name: str) -> dict[str, object]:
+    """The parameters of `enqueue`."""
+    return {
+        "id": name,
+        "title": new.title,
+        "payload": new.payload,
+        "kind": new.kind,
+        "target": new.target.key,
+        "target_agent": new.target.agent,
+        "target_agent_uid": new.target.uid,
+        "target_group": new.target.group,
+        "priority": new.priority,
+        "max_attempts": new.max_attempts,
+        "created_by": new.created_by,
+        "created_by_uid": new.created_by_uid,
+        "not_before": new.not_before,
+        "digest": digest(new),
+    }
+
+
+def digest(new: NewItem) -> str:
+    """What two enqueues must have in common to be one: everything but who asks, id and key."""
+    parts = (new.title, new.payload, new.kind, new.target.key, new.priority, new.max_attempts, new.not_before)
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def creator(new: NewItem) -> str:
+    """Whose idempotency keys are one's own: by uid where it is known, else by name."""
+    return f"u:{new.created_by_uid}" if new.created_by_uid else f"n:{folded(new.created_by)}"

@@ -1,0 +1,64 @@
+"""The work queue and presence as a library: items that agents pull by lease, kept by SQLite or PostgreSQL.
+
+`open()` gives the user's own queue, `open("sqlite:///path")` or `open("postgresql://host/name")` another one. It may be
+shared by threads; processes open their own.
+"""
+
+from __future__ import annotations
+
+import os
+
+from kranzq import wiring
+from kranzq.backend import Accepted, Wanted, WorkStore
+from kranzq.errors import Conflict, ItemLost, KranzqError, NoSuchItem, StoreUnavailable, TryLater, UsageFault
+from kranzq.model.claim import Holder
+from kranzq.model.outcome import Outcome
+from kranzq.model.work import (
+    Attempt,
+    Finish,
+    Held,
+    ItemClaim,
+    ItemState,
+    NewItem,
+    Page,
+    Recovered,
+    Stats,
+    Target,
+    WorkItem,
+)
+
+__all__ = [
+    "Accepted",
+    "Attempt",
+    "Conflict",
+    "Finish",
+    "Held",
+    "Holder",
+    "ItemClaim",
+    "ItemLost",
+    "ItemState",
+    "KranzqError",
+    "NewItem",
+    "NoSuchItem",
+    "Outcome",
+    "Page",
+    "Recovered",
+    "Stats",
+    "StoreUnavailable",
+    "Target",
+    "TryLater",
+    "UsageFault",
+    "Wanted",
+    "WorkItem",
+    "WorkStore",
+    "open",
+]
+
+
+def open(url: str | None = None) -> WorkStore:  # noqa: A001 - as in `gzip.open`: it is always called with its module
+    """The work queue at a URL; without one, that of the configuration (`work.url`), else the user's own file.
+
+    A database that is empty or has an older schema is brought up to date first. Raises UsageFault for a URL that is
+    none, SchemaTooNew, StoreUnavailable, Refused (SQLite on a network file system).
+    """
+    return wiring.open_work(url, os.environ)
