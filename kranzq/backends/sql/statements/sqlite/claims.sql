@@ -9,9 +9,9 @@ update kranzq_items set
     updated_at = :wall
 where seq in (
     select seq from (
-        select seq from kranzq_items where state = 'claimed' and lease_boot = :boot and lease_ends <= :now
-        union all select seq from kranzq_items where state = 'claimed' and lease_boot < :boot
-        union all select seq from kranzq_items where state = 'claimed' and lease_boot > :boot)
+        select seq from kranzq_items indexed by kranzq_leases where state = 'claimed' and lease_boot = :boot and lease_ends <= :now
+        union all select seq from kranzq_items indexed by kranzq_leases where state = 'claimed' and lease_boot < :boot
+        union all select seq from kranzq_items indexed by kranzq_leases where state = 'claimed' and lease_boot > :boot)
     limit :most)
   and not exists (select 1 from kranzq_grace where boot = :boot and until > :now)
 returning seq, id, attempts, state;
@@ -19,7 +19,7 @@ update kranzq_attempts set ended_at = :wall, ended = 'lapsed', why = 'its lease 
 
 -- name: open_due
 update kranzq_items set state = 'open', updated_at = :wall
-where seq in (select seq from kranzq_items where state = 'delayed' and not_before <= :wall order by not_before limit :most)
+where seq in (select seq from kranzq_items indexed by kranzq_due where state = 'delayed' and not_before <= :wall order by not_before limit :most)
 returning id;
 
 -- name: claim
@@ -27,7 +27,7 @@ update kranzq_items set state = 'claimed', claimed_by = :holder, claimed_by_uid 
     claim_expires = :wall + :lease, lease_boot = :boot, lease_ends = :now + :lease, attempts = attempts + 1, updated_at = :wall
 where seq = (
     select i.seq from json_each(:targets) t join kranzq_items i on i.seq = (
-        select j.seq from kranzq_items j where j.state in ('open', 'lapsed') and j.target = t.value
+        select j.seq from kranzq_items j indexed by kranzq_ready where j.state in ('open', 'lapsed') and j.target = t.value
         order by j.priority desc, j.seq limit 1)
     order by i.priority desc, i.seq limit 1)
 returning *, (select payload from kranzq_payloads p where p.seq = kranzq_items.seq) as payload;
@@ -39,7 +39,8 @@ update kranzq_items set state = 'claimed', claimed_by = :holder, claimed_by_uid 
     claim_expires = :wall + :lease, lease_boot = :boot, lease_ends = :now + :lease, attempts = attempts + 1, updated_at = :wall
 where seq = (
     select i.seq from json_each(:targets) t join kranzq_items i on i.seq = (
-        select j.seq from kranzq_items j where j.state in ('open', 'lapsed') and j.target = t.value and j.kind = :kind
+        select j.seq from kranzq_items j indexed by kranzq_ready_kind
+        where j.state in ('open', 'lapsed') and j.target = t.value and j.kind = :kind
         order by j.priority desc, j.seq limit 1)
     order by i.priority desc, i.seq limit 1)
 returning *, (select payload from kranzq_payloads p where p.seq = kranzq_items.seq) as payload;
