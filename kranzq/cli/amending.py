@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kranzq import wiring
 from kranzq.cli.completing import complete_mission
 from kranzq.cli.say import local_time, say, say_json
 from kranzq.errors import UsageFault
 from kranzq.model.claim import Place
 from kranzq.model.ids import MissionId
 from kranzq.model.state import State
+from kranzq.wiring import approving, checkouts, queues, trusting
 
 if TYPE_CHECKING:
     from kranzq.dispatch.amend import Amended, Amender
@@ -35,7 +35,7 @@ def park(directory: str, mission: str, reason: Sequence[str], *, as_json: bool) 
     """Set a mission aside that has not begun: it does not run until `kranzq unpark`."""
     from kranzq.dispatch.amend import park as set_aside
 
-    why = " ".join(reason).strip() or f"by {wiring.user_name()}"
+    why = " ".join(reason).strip() or f"by {trusting.user_name()}"
     _answer(_with(directory, lambda one, _: set_aside(one, MissionId(mission), why)), as_json=as_json)
 
 
@@ -108,9 +108,9 @@ def _timeout(text: str | None) -> float | None:
 
 
 def _with(directory: str, act: Callable[[Amender, RetryQueue], Amended]) -> Amended:
-    checkout = wiring.find_checkout(directory, os.environ)
-    with wiring.open_to_change(checkout) as queue:
-        return act(wiring.amender(checkout, queue, os.environ), queue)
+    checkout = checkouts.find_checkout(directory, os.environ)
+    with queues.open_to_change(checkout) as queue:
+        return act(approving.amender(checkout, queue, os.environ), queue)
 
 
 def _answer(done: Amended, *, as_json: bool) -> None:

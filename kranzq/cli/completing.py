@@ -15,11 +15,11 @@ def complete_mission(ctx: click.Context, param: click.Parameter, incomplete: str
     """The known missions that begin with what was typed."""
     del param
     try:
-        from kranzq import wiring
+        from kranzq.wiring import checkouts, queues
 
         # the group's own function is not called while completing, so its option is asked
         start = ctx.find_root().params.get("directory") or os.getcwd()
-        known = wiring.known_missions(wiring.find_checkout(start, os.environ))
+        known = queues.known_missions(checkouts.find_checkout(start, os.environ))
     except Exception:  # noqa: BLE001 - a key press must never print a fault
         return []
     return [CompletionItem(mission) for mission in sorted(known) if mission.startswith(incomplete)]

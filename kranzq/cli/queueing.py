@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kranzq import wiring
 from kranzq.cli.say import clean, complain, local_time, say, say_json
 from kranzq.errors import EXIT_BUSY, EXIT_FAILED, UsageFault
 from kranzq.model.checkout import Checkout
 from kranzq.model.clock import seconds_of
 from kranzq.model.ids import MissionId
 from kranzq.model.state import State
+from kranzq.wiring import approving, checkouts, hooks, queues
 
 if TYPE_CHECKING:
     from kranzq.dispatch.approve import Approved
@@ -52,9 +52,9 @@ def init(directory: str, *, as_root: bool, yes: bool) -> None:
     """Make the queue of this checkout, or of this directory where there is no git. Safe to repeat."""
     from kranzq.dispatch.begin import begin
 
-    checkout = wiring.checkout_to_make(directory, os.environ)
-    environ = wiring.environ_of(os.environ, as_root=as_root)
-    begun = begin(checkout, lambda one: wiring.make_queue(one, environ), lambda text: yes or _is_granted(text))
+    checkout = checkouts.checkout_to_make(directory, os.environ)
+    environ = checkouts.environ_of(os.environ, as_root=as_root)
+    begun = begin(checkout, lambda one: queues.make_queue(one, environ), lambda text: yes or _is_granted(text))
     for path in begun.made:
         say(f"Made {path}")
     if begun.ignored:
@@ -109,14 +109,14 @@ def enqueue(
     if follow and as_json:
         raise click.UsageError("--follow and --json exclude each other: both write to the standard output.")
     request = _request(ctx, mission, given)
-    checkout = wiring.find_checkout(ctx.obj, os.environ)
+    checkout = checkouts.find_checkout(ctx.obj, os.environ)
     if wait or follow:
-        wiring.refuse_inside_mission(checkout, "enqueue --wait", os.environ)
-    wiring.tell_hooks(checkout, os.environ, complain)
-    with wiring.make_queue(checkout) as queue:
-        approved = approve(wiring.approver(checkout, queue, os.environ), request)
+        checkouts.refuse_inside_mission(checkout, "enqueue --wait", os.environ)
+    hooks.tell_hooks(checkout, os.environ, complain)
+    with queues.make_queue(checkout) as queue:
+        approved = approve(approving.approver(checkout, queue, os.environ), request)
         paused = queue.paused()
-        ignored = wiring.ignored_by_kranz(queue, approved)
+        ignored = approving.ignored_by_kranz(queue, approved)
     if ignored is not None:
         complain(f"kranz works in this checkout, too; as a dispatcher it {ignored} ({approved.entry.mission}).")
     _warn(checkout, approved, paused)
@@ -132,12 +132,13 @@ def _wait(checkout: Checkout, approved: Approved, sentence: str, *, follow: bool
     """Wait for the end; the standard output belongs to the mission's output or to one JSON value."""
     from kranzq.cli.showing import end_json, end_text, sink
     from kranzq.dispatch.follow import wait_for_end
+    from kranzq.wiring.waiting import open_look_settled
 
     if not as_json:
         complain(sentence)
     mission = approved.entry.mission
     end = wait_for_end(
-        lambda: wiring.open_look_settled(checkout, os.environ, mission),
+        lambda: open_look_settled(checkout, os.environ, mission),
         checkout,
         mission,
         sink=sink() if follow else None,
@@ -242,7 +243,11 @@ def _warn(checkout: Checkout, approved: Approved, paused: str | None) -> None:
     own = approved.entry.own
     if paused is not None and approved.state is not State.GONE:
         complain(f"No mission begins here now: paused ({paused}).\n  Go on with: kranzq resume")
-    if approved.created and not (own is not None and own.command) and not wiring.has_command(os.environ, checkout):
+    if not approved.created or (own is not None and own.command):
+        return
+    from kranzq.wiring.configuring import has_command
+
+    if not has_command(os.environ, checkout):
         complain(
             f"{approved.entry.mission} has no command, and none is configured: it waits until there is one.\n"
             "  Set [mission] command in the user's config.toml, or cancel it and give one behind --."

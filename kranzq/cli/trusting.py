@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kranzq import wiring
 from kranzq.cli.say import complain, local_time, say, say_json
 from kranzq.errors import Refused
+from kranzq.wiring import checkouts, trusting
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,11 +38,11 @@ def trust(directory: str, /, *, yes: bool, as_json: bool, **wished: bool) -> Non
     """
     if sum(wished.values()) > 1:
         raise click.UsageError("Give one of --settings, --unsigned, --here, --withdraw and --rotate-key.")
-    checkout = wiring.find_checkout(directory, os.environ)
+    checkout = checkouts.find_checkout(directory, os.environ)
     changing = any(wished.values())
-    if not changing and (unsafe := wiring.unsafe_here(checkout)) is not None:
+    if not changing and (unsafe := checkouts.unsafe_here(checkout)) is not None:
         complain(f"Only looking works here: {unsafe[0]}\n  {unsafe[1]}")
-    with wiring.open_trust(checkout, os.environ, to_change=changing) as one:
+    with trusting.open_trust(checkout, os.environ, to_change=changing) as one:
         if as_json and wished["settings"] and not yes:
             raise click.UsageError("With --json nobody can be asked; give --yes as well.")
         said = _carry_out(one, checkout, wished, yes=yes, as_json=as_json)

@@ -8,12 +8,12 @@ from collections.abc import Mapping
 
 import click
 
-from kranzq import wiring
 from kranzq.cli.say import complain, say, say_json
 from kranzq.dispatch.cancel import Answer, Canceller, NotCancelled, is_pattern
 from kranzq.errors import EXIT_FAILED, NotFound, UsageFault
 from kranzq.model.ids import MissionId
 from kranzq.model.state import State
+from kranzq.wiring import approving, checkouts, queues
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="For programs; keys are stable.")
 
@@ -32,11 +32,11 @@ def cancel(ctx: click.Context, mission: str, *, why: str, wait: bool, yes: bool,
     """
     from kranzq.dispatch.cancel import cancel as take_back
 
-    checkout = wiring.find_checkout(ctx.obj, os.environ)
+    checkout = checkouts.find_checkout(ctx.obj, os.environ)
     if wait:
-        wiring.refuse_inside_mission(checkout, "cancel --wait", os.environ)
-    with wiring.open_to_change(checkout) as queue:
-        one = wiring.canceller(checkout, queue, os.environ)
+        checkouts.refuse_inside_mission(checkout, "cancel --wait", os.environ)
+    with queues.open_to_change(checkout) as queue:
+        one = approving.canceller(checkout, queue, os.environ)
         if is_pattern(mission):
             ctx.exit(_many(one, mission, why, wait=wait, yes=yes, as_json=as_json))
         answer = take_back(one, MissionId(mission), why, wait=wait)

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from kranzq import wiring
 from kranzq.model.entry import Entry, Own, render
 from kranzq.model.ids import MissionId
 from kranzq.trust.mac import sign
+from kranzq.wiring import trusting
 from tests.laboratory import REPO, Laboratory, wait_for
 
 pytestmark = pytest.mark.slow
@@ -44,7 +44,9 @@ def configure(text: str) -> None:
 def signed(lab: Laboratory, mission: str, number: int) -> tuple[str, bytes]:
     """The name and the content of an entry that nobody has put into the queue yet."""
     own = Own(id=secrets.token_hex(16), command=lab.alone(mission))
-    entry = sign(Entry(MissionId(mission), 2, number, own=own), lab.checkout.root, wiring.keyring(os.environ).current())
+    entry = sign(
+        Entry(MissionId(mission), 2, number, own=own), lab.checkout.root, trusting.keyring(os.environ).current()
+    )
     return f"002-{number:020d}-{mission}.json", render(entry)
 
 

@@ -14,7 +14,7 @@ from kranzq.model.claim import Claim
 from kranzq.model.entry import Entry
 from kranzq.testing.contract import BackendContract
 from kranzq.testing.store import claim_as_gone
-from kranzq.wiring import mission_backend
+from kranzq.wiring.library import mission_backend
 
 
 class MemoryStore:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from kranzq import wiring
 from kranzq.model.ids import MissionId
+from kranzq.wiring import queues
 from tests.laboratory import Laboratory, wait_for
 
 pytestmark = [pytest.mark.race, pytest.mark.slow]
@@ -44,7 +44,7 @@ def lab(checkout: Path) -> Iterator[Laboratory]:
 
 def places(lab: Laboratory, mission: str) -> int:
     """In how many places a mission is."""
-    with wiring.make_queue(lab.checkout) as queue, queue.change():
+    with queues.make_queue(lab.checkout) as queue, queue.change():
         return len(queue.places(MissionId(mission)))
 
 

@@ -164,9 +164,10 @@ def test_recover_in_a_loop_beside_a_working_drain_disturbs_nothing(lab: Laborato
     drain = lab.start(lab.command("drain"), log="drain")
     looks = 0
     program = (
-        "import sys, os; from kranzq import wiring; c = wiring.find_checkout(sys.argv[1], os.environ)\n"
+        "import sys, os; from kranzq.wiring import checkouts, dispatching\n"
+        "c = checkouts.find_checkout(sys.argv[1], os.environ)\n"
         "while os.path.exists(sys.argv[2]):\n"
-        "    for one in wiring.recover(c, os.environ).findings:\n"
+        "    for one in dispatching.recover(c, os.environ).findings:\n"
         "        print(one.mission, one.verdict.value, one.evidence, one.action, flush=True)\n"
     )
     flag = lab.notes / "look"
