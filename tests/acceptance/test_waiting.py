@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,13 +18,6 @@ from tests.laboratory import Laboratory, wait_for
 pytestmark = pytest.mark.slow
 SELDOM = {"KRANZQ_DAEMON_SCAN_SECONDS": "600"}
 LATER = "2126-01-01T00:00:00Z"
-
-
-@pytest.fixture
-def lab(checkout: Path) -> Iterator[Laboratory]:
-    """A checkout to experiment in."""
-    with Laboratory(checkout) as one:
-        yield one
 
 
 def listed(lab: Laboratory) -> dict[str, dict[str, Any]]:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
@@ -20,13 +19,6 @@ from tests.laboratory import Laboratory
 
 pytestmark = [pytest.mark.crash, pytest.mark.slow]
 MOST_CHANGES = 60
-
-
-@pytest.fixture
-def lab(checkout: Path) -> Iterator[Laboratory]:
-    """A checkout to experiment in."""
-    with Laboratory(checkout) as one:
-        yield one
 
 
 @dataclass(frozen=True)

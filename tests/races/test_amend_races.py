@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -33,13 +31,6 @@ while time.monotonic() < until:
     if code not in {0, 3, 4}:
         print(words, code, said.getvalue(), flush=True)
 """
-
-
-@pytest.fixture
-def lab(checkout: Path) -> Iterator[Laboratory]:
-    """A checkout to experiment in."""
-    with Laboratory(checkout) as one:
-        yield one
 
 
 def places(lab: Laboratory, mission: str) -> int:

@@ -10,8 +10,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
@@ -23,13 +22,6 @@ ENQUEUERS = 10
 MISSIONS = int(SECONDS * 0.6) + 1
 """How many each enqueuer queues: about as many as are worked off in the time."""
 IN_FRONT = ("sh", "-c", '"$@" & wait', "sh")
-
-
-@pytest.fixture
-def lab(checkout: Path) -> Iterator[Laboratory]:
-    """A checkout to experiment in."""
-    with Laboratory(checkout) as one:
-        yield one
 
 
 def in_thread(call: Callable[[], None], faults: list[BaseException]) -> threading.Thread:
