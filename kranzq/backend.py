@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from kranzq.model.claim import Claim, Claimed, Holder, Place
 from kranzq.model.entry import Entry
 from kranzq.model.ids import MissionId
-from kranzq.model.outcome import Fate, Outcome
 from kranzq.model.state import State
+
+if TYPE_CHECKING:
+    from kranzq.model.outcome import Fate, Outcome
 
 T = TypeVar("T")
 

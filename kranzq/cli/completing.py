@@ -6,13 +6,18 @@ Each press of the key starts the program anew, so this imports little and prints
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 import click
-from click.shell_completion import CompletionItem
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 
 def complete_mission(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """The known missions that begin with what was typed."""
+    from click.shell_completion import CompletionItem
+
     del param
     try:
         from kranzq.wiring import checkouts, queues

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import importlib
 import os
-import signal
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
-from click.shell_completion import CompletionItem
 
 from kranzq import __version__
 from kranzq.cli.say import complain
 from kranzq.errors import EXIT_FAULT, EXIT_STORE, KranzqError, NotFound
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 VERBS: dict[str, tuple[str, str]] = {
     "init": ("kranzq.cli.queueing:init", "Make the queue of this checkout."),
@@ -86,6 +88,8 @@ class Verbs(click.Group):
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """The verbs with their short help and the options, without importing a verb."""
+        from click.shell_completion import CompletionItem
+
         verbs = [CompletionItem(name, help=short) for name, (_, short) in VERBS.items() if name.startswith(incomplete)]
         return verbs + click.Command.shell_complete(self, ctx, incomplete)
 
@@ -122,6 +126,8 @@ def _run(argv: Sequence[str]) -> int:
         complain("Interrupted.")
         return INTERRUPTED
     except BrokenPipeError:
+        import signal
+
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # whoever read has enough; that is no fault
         return 128 + signal.SIGPIPE
     except OSError as fault:
