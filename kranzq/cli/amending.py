@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kranzq.cli.completing import complete_mission
+from kranzq.cli.numbers import Whole
 from kranzq.cli.say import local_time, say, say_json
 from kranzq.errors import UsageFault
 from kranzq.model.claim import Place
@@ -52,7 +53,7 @@ def unpark(directory: str, mission: str, *, as_json: bool) -> None:
 
 @click.command()
 @_MISSION
-@click.option("--priority", type=click.IntRange(0, 255), help="Lower is earlier; it goes behind those that have it.")
+@click.option("--priority", type=Whole(0, 255), help="0 to 255, lower is earlier; it goes behind those that have it.")
 @click.option("--not-before", metavar="WHEN", help="As for enqueue, or: now.")
 @click.option("--timeout", metavar="DUR", help="End the mission after this time: 90s, 5m, 2h; or: none.")
 @_JSON
@@ -94,7 +95,7 @@ def _due(text: str | None) -> float | Now | None:
 
     if text is None:
         return None
-    return Now.NOW if text.strip().lower() == Now.NOW.value else parse_due("--not-before", text)
+    return Now.NOW if text.lower() == Now.NOW.value else parse_due("--not-before", text)
 
 
 def _timeout(text: str | None) -> float | None:

@@ -7,6 +7,7 @@ import os
 import click
 
 from kranzq.cli.completing import complete_mission
+from kranzq.cli.numbers import Whole
 from kranzq.cli.say import complain, say, say_json
 from kranzq.errors import EXIT_BUSY, EXIT_FAILED, EXIT_LATER, EXIT_NOT_FOUND, NoSuchMission, NotFound
 from kranzq.model.checkout import Checkout
@@ -91,7 +92,7 @@ def why(ctx: click.Context, mission: str, as_json: bool) -> None:
 @click.command()
 @click.argument("mission", required=False, shell_complete=complete_mission)
 @_JSON
-@click.option("--last", type=click.IntRange(min=1), metavar="N", help="Only the newest N.")
+@click.option("--last", type=Whole(1), help="Only the newest N.")
 @click.option("--all", "everything", is_flag=True, help="Also runs that have not ended.")
 @click.pass_context
 def history(ctx: click.Context, mission: str | None, as_json: bool, last: int | None, everything: bool) -> None:
@@ -110,9 +111,9 @@ def history(ctx: click.Context, mission: str | None, as_json: bool, last: int | 
 
 @click.command()
 @_MISSION
-@click.option("--run", type=click.IntRange(min=1), metavar="N", help="Another run than the last one.")
+@click.option("--run", type=Whole(1), help="Another run than the last one.")
 @click.option("-f", "--follow", is_flag=True, help="Go on until the run has ended.")
-@click.option("--tail", type=click.IntRange(min=0), metavar="N", help="Only the last N lines.")
+@click.option("--tail", type=Whole(0), help="Only the last N lines.")
 @click.pass_context
 def logs(ctx: click.Context, mission: str, run: int | None, follow: bool, tail: int | None) -> None:
     """Show a run's output: on a terminal with control characters escaped, elsewhere byte by byte."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kranzq.cli.numbers import Whole
 from kranzq.cli.say import clean, complain, local_time, say, say_json
 from kranzq.errors import EXIT_BUSY, EXIT_FAILED, UsageFault
 from kranzq.model.checkout import Checkout
@@ -80,12 +81,12 @@ def _is_granted(question: str) -> bool:
 
 @click.command(cls=WithCommand)
 @click.argument("mission", required=False)
-@click.option("--priority", type=click.IntRange(0, 255), default=2, show_default=True, help="Lower is earlier.")
+@click.option("--priority", type=Whole(0, 255), default=2, show_default=True, help="0 to 255, lower is earlier.")
 @click.option("--not-before", metavar="WHEN", help="Not before +90m, +2h30m, or a time with its zone (RFC 3339).")
 @click.option("--after", metavar="M", multiple=True, help="Only when this mission has succeeded; may be repeated.")
 @click.option("--future", is_flag=True, help="A mission named with --after may be one that comes later.")
 @click.option("--timeout", metavar="DUR", help="End the mission after this time: 90s, 5m, 2h.")
-@click.option("--retries", type=click.IntRange(0, 1000), default=0, help="How often a failed run is tried again.")
+@click.option("--retries", type=Whole(0, 1000), default=0, help="How often a failed run is tried again.")
 @click.option("--env", metavar="K=V", multiple=True, help="A variable for the mission; may be repeated.")
 @click.option("--cwd", metavar="SUB", default="", help="The directory to run in, inside the checkout.")
 @click.option("--file", "files", metavar="F", multiple=True, help="Put a prompt or payload into the mission's input/.")
