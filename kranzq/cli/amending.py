@@ -119,9 +119,9 @@ def _answer(done: Amended, *, as_json: bool) -> None:
         say_json(done.to_json())
         return
     place = done.place
-    note = f"\n  {done.note[0].upper()}{done.note[1:]}." if done.note else ""
+    note = [f"  {done.note[0].upper()}{done.note[1:]}."] if done.note else []
     same = "" if done.changed else " already; nothing was changed"
-    say(f"{done.mission} is {where(place.state, place.due_ms)}{same} ({_numbers(place)}).{note}")
+    say(f"{done.mission} is {where(place.state, place.due_ms)}{same} ({_numbers(place)}).", *note)
 
 
 def where(state: State, due_ms: int | None) -> str:

@@ -54,10 +54,10 @@ def drain(directory: str, *, once: bool, as_root: bool) -> None:
     log_to(sys.stderr)
     done = dispatching.drain(checkout, checkouts.environ_of(os.environ, as_root=as_root), once=once)
     if done.busy is not None:
-        complain(f"The checkout is busy: {done.busy}.\n  See: kranzq status")
+        complain(f"The checkout is busy: {done.busy}.", "  See: kranzq status")
         sys.exit(EXIT_BUSY)
     if done.paused is not None:
-        complain(f"Paused: {done.paused}.\n  Go on with: kranzq resume")
+        complain(f"Paused: {done.paused}.", "  Go on with: kranzq resume")
         sys.exit(EXIT_LATER)
     if done.stopped is not None:
         sys.exit(128 + done.stopped)
@@ -141,7 +141,7 @@ def _show(report: Report, *, dry_run: bool) -> None:
     for one in report.findings:
         run = f", run {one.run}" if one.run is not None else ""
         say(f"{one.mission}{run}: {one.verdict.value} ({one.evidence})")
-        say(f"  claim   {one.claim}\n  action  {one.action}")
+        say(f"  claim   {one.claim}", f"  action  {one.action}")
         for left in one.leftovers:
             say(f"  left    pid {left.pid}  {left.command}")
         if one.by_bare_pid:

@@ -23,7 +23,7 @@ def _checkout(ctx: click.Context) -> Checkout:
     """The checkout to look at; where every other verb would refuse it, that is said in one line."""
     checkout = checkouts.find_checkout(ctx.obj, os.environ)
     if (unsafe := checkouts.unsafe_here(checkout)) is not None:
-        complain(f"Only looking works here: {unsafe[0]}\n  {unsafe[1]}")
+        complain(f"Only looking works here: {unsafe[0]}", f"  {unsafe[1]}")
     return checkout
 
 
@@ -154,8 +154,10 @@ def wait(ctx: click.Context, mission: str, timeout: str | None, as_json: bool) -
     checkouts.refuse_inside_mission(checkout, "wait", os.environ)
     with queues.open_look(checkout) as queue:
         if queue is not None and nobody_dispatches(queue, known):
-            complain("No daemon runs here, so it may wait for long.\n  Type: kranzq daemon (or once: kranzq drain)")
-    end = wait_for_end(lambda: open_look_settled(checkout, os.environ, known), checkout, known, timeout_s=seconds)
+            complain("No daemon runs here, so it may wait for long.", "  Type: kranzq daemon (or once: kranzq drain)")
+    end = wait_for_end(
+        lambda: open_look_settled(checkout, os.environ, known), checkout, known, timeout_s=seconds
+    )
     if end.state == "unknown":
         raise NoSuchMission(known)
     if as_json:

@@ -19,7 +19,7 @@ def pause(directory: str, reason: Sequence[str]) -> None:
     checkout = checkouts.find_checkout(directory, os.environ)
     with queues.make_queue(checkout) as queue:
         queue.pause(" ".join(reason) or f"by {trusting.user_name()}")
-    say("Paused: no new mission begins here, a running one goes on.\n  Go on with: kranzq resume")
+    say("Paused: no new mission begins here, a running one goes on.", "  Go on with: kranzq resume")
 
 
 @click.command()

@@ -66,8 +66,8 @@ def init(directory: str, *, as_root: bool, yes: bool) -> None:
         complain(f"Whether git tracks runtime state below {checkout.kranz} could not be read from its index.")
     elif begun.tracked:
         complain(
-            f"git tracks runtime state: {', '.join(begun.tracked[:3])}{' and more' if begun.tracked[3:] else ''}.\n"
-            "  A clone would bring it along. Take it out of git with: git rm -r --cached FILE"
+            f"git tracks runtime state: {', '.join(begun.tracked[:3])}{' and more' if begun.tracked[3:] else ''}.",
+            "  A clone would bring it along. Take it out of git with: git rm -r --cached FILE",
         )
 
 
@@ -75,7 +75,7 @@ def _is_granted(question: str) -> bool:
     """Ask where somebody is there; else say what would be asked."""
     if sys.stdin.isatty():
         return click.confirm(clean(question), default=True)
-    complain(f"{question}\n  If so, type: kranzq init --yes")
+    complain(question, "  If so, type: kranzq init --yes")
     return False
 
 
@@ -243,13 +243,13 @@ def _warn(checkout: Checkout, approved: Approved, paused: str | None) -> None:
     """What keeps the mission from running, as far as it can be seen at once."""
     own = approved.entry.own
     if paused is not None and approved.state is not State.GONE:
-        complain(f"No mission begins here now: paused ({paused}).\n  Go on with: kranzq resume")
+        complain(f"No mission begins here now: paused ({paused}).", "  Go on with: kranzq resume")
     if not approved.created or (own is not None and own.command):
         return
     from kranzq.wiring.configuring import has_command
 
     if not has_command(os.environ, checkout):
         complain(
-            f"{approved.entry.mission} has no command, and none is configured: it waits until there is one.\n"
-            "  Set [mission] command in the user's config.toml, or cancel it and give one behind --."
+            f"{approved.entry.mission} has no command, and none is configured: it waits until there is one.",
+            "  Set [mission] command in the user's config.toml, or cancel it and give one behind --.",
         )

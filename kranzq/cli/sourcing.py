@@ -97,15 +97,19 @@ def reclaim(directory: str, *, yes: bool, as_json: bool) -> None:
     if as_json:
         say_json({"reclaimed": [one.source.mission for one in done]})
     else:
-        say("\n".join(f"{one.source.mission} is cancelled: {_item(one)} may be taken anew." for one in done) or "None.")
+        say(
+            *(f"{one.source.mission} is cancelled: {_item(one)} may be taken anew." for one in done)
+            if done
+            else ["None."]
+        )
 
 
 def _agreed(found: Sequence[Binding], *, as_json: bool) -> bool:
     lines = [f"  {one.source.mission}: {_item(one)}, bound {local_time(one.source.created_at)}" for one in found]
     if as_json or not sys.stdin.isatty():
-        shown = "\n".join(lines)
-        raise UsageFault(f"Orphaned are {len(found)}:\n{shown}", "To mark them as cancelled, say so with: --yes")
-    say("\n".join(lines))
+        complain(f"Orphaned are {len(found)}:", *lines)
+        raise UsageFault("Nothing was changed.", "To mark them as cancelled, say so with: --yes")
+    say(*lines)
     return click.confirm("Mark as cancelled?", err=True)
 
 

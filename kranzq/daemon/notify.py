@@ -30,4 +30,6 @@ class ServiceManager:
             contextlib.suppress(OSError),
             socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as one,
         ):
-            one.sendto("\n".join(lines).encode(), address)
+            # a path with an end of a line in it must not say anything of its own
+            shown = (line.replace("\n", "\\n") for line in lines)
+            one.sendto("\n".join(shown).encode("utf-8", "surrogateescape"), address)
