@@ -12,7 +12,6 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from kranzq import wiring
 from kranzq.backend import Accepted, Wanted
 from kranzq.dispatch.guard import UNKNOWN, Guard, Guarded, busy_with, claim_when_free, hold_for
 from kranzq.dispatch.library import MissionBackend, Nothing
@@ -26,6 +25,7 @@ from kranzq.model.ids import MissionId
 from kranzq.model.outcome import Outcome
 from kranzq.model.source import Source
 from kranzq.model.state import State
+from kranzq.wiring import checkouts, library, queues
 
 __all__ = [
     "Accepted",
@@ -228,7 +228,7 @@ def acquire_repo_busy(repo: Repo, mission: str) -> Iterator[None]:
 def write_enqueue_source(repo: Repo, mission: str, producer: str, reference: str) -> Source:
     """Bind a mission to a producer's item, durably, before it is enqueued. Raises UsageFault when one is blank."""
     wanted = MissionId(mission)
-    with wiring.make_queue(_checkout(repo)) as queue:
+    with queues.make_queue(_checkout(repo)) as queue:
         queue.bind(wanted, producer, reference)
         return queue.bindings(wanted)["bound"]
 
@@ -236,7 +236,7 @@ def write_enqueue_source(repo: Repo, mission: str, producer: str, reference: str
 def read_enqueue_source(repo: Repo, mission: str) -> Source | None:
     """The binding of a mission, or None when there is none that counts."""
     checkout, wanted = _checkout(repo), MissionId(mission)
-    with contextlib.suppress(NotFound), wiring.open_queue(checkout) as queue:
+    with contextlib.suppress(NotFound), queues.open_queue(checkout) as queue:
         return queue.bindings(wanted).get("bound")
     return None
 
@@ -244,7 +244,7 @@ def read_enqueue_source(repo: Repo, mission: str) -> Source | None:
 def remove_enqueue_source(repo: Repo, mission: str) -> bool:
     """Take a binding back, as after a failed enqueue. False when there was none."""
     checkout, wanted = _checkout(repo), MissionId(mission)
-    with contextlib.suppress(NotFound), wiring.open_to_change(checkout) as queue:
+    with contextlib.suppress(NotFound), queues.open_to_change(checkout) as queue:
         return queue.unbind(wanted)
     return False
 
@@ -252,7 +252,7 @@ def remove_enqueue_source(repo: Repo, mission: str) -> bool:
 def return_enqueue_source(repo: Repo, mission: str) -> bool:
     """Mark a binding as returned: its producer has seen its own transition. False when there was none."""
     checkout, wanted = _checkout(repo), MissionId(mission)
-    with contextlib.suppress(NotFound), wiring.open_to_change(checkout) as queue:
+    with contextlib.suppress(NotFound), queues.open_to_change(checkout) as queue:
         return queue.return_source(wanted)
     return False
 
@@ -260,17 +260,17 @@ def return_enqueue_source(repo: Repo, mission: str) -> bool:
 def cancel_enqueue_source(repo: Repo, mission: str) -> bool:
     """Mark a binding as cancelled. False when there was none."""
     checkout, wanted = _checkout(repo), MissionId(mission)
-    with contextlib.suppress(NotFound), wiring.open_to_change(checkout) as queue:
+    with contextlib.suppress(NotFound), queues.open_to_change(checkout) as queue:
         return queue.cancel_source(wanted)
     return False
 
 
 def _checkout(repo: Repo) -> Checkout:
-    return repo if isinstance(repo, Checkout) else wiring.find_checkout(os.fspath(repo), os.environ)
+    return repo if isinstance(repo, Checkout) else checkouts.find_checkout(os.fspath(repo), os.environ)
 
 
 def _backend(repo: Repo, *, end_leftovers: bool = True) -> MissionBackend:
-    return wiring.mission_backend(_checkout(repo), os.environ, end_leftovers=end_leftovers)
+    return library.mission_backend(_checkout(repo), os.environ, end_leftovers=end_leftovers)
 
 
 def _holder() -> Holder:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 
-from kranzq import wiring
-from kranzq.backend import Accepted, Wanted, WorkStore
+from kranzq.backend import Accepted, Wanted
+from kranzq.backend.items import WorkStore
 from kranzq.errors import Conflict, ItemLost, KranzqError, NoSuchItem, StoreUnavailable, TryLater, UsageFault
 from kranzq.model.claim import Holder
 from kranzq.model.outcome import Outcome
@@ -26,6 +26,7 @@ from kranzq.model.work import (
     Target,
     WorkItem,
 )
+from kranzq.wiring import working
 
 __all__ = [
     "Accepted",
@@ -61,4 +62,4 @@ def open(url: str | None = None) -> WorkStore:  # noqa: A001 - as in `gzip.open`
     A database that is empty or has an older schema is brought up to date first. Raises UsageFault for a URL that is
     none, SchemaTooNew, StoreUnavailable, Refused (SQLite on a network file system).
     """
-    return wiring.open_work(url, os.environ)
+    return working.open_work(url, os.environ)

@@ -10,11 +10,13 @@ import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import hypothesis
 import pytest
+
+from tests.laboratory import Laboratory
 
 signal.signal(signal.SIGHUP, signal.SIG_DFL)  # run under nohup, every process that a test starts would be deaf to it
 LEFT_OUT = ("KRANZQ_", "KRANZ_", "GIT_", "XDG_")
@@ -51,6 +53,13 @@ def checkout(tmp_path: Path, isolated: Path) -> Path:
     for words in (("init", "--quiet", "--initial-branch=main"), ("commit", "--quiet", "--allow-empty", "-m", "begin")):
         subprocess.run(["git", *who, *words], cwd=root, check=True, stdin=subprocess.DEVNULL)
     return root
+
+
+@pytest.fixture
+def lab(checkout: Path) -> Iterator[Laboratory]:
+    """A checkout to experiment in, cleared of everything that was started there."""
+    with Laboratory(checkout) as one:
+        yield one
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

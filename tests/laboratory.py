@@ -20,7 +20,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from kranzq import wiring
 from kranzq.backend import Accepted
 from kranzq.model.checkout import Checkout
 from kranzq.model.entry import Entry, Own
@@ -29,6 +28,7 @@ from kranzq.model.state import State
 from kranzq.runs.folders import Runs
 from kranzq.runs.record import RunRecord
 from kranzq.trust.mac import sign
+from kranzq.wiring import queues, trusting
 
 T = TypeVar("T")
 REPO = Path(__file__).resolve().parent.parent
@@ -104,8 +104,8 @@ class Laboratory:
         """Queue a signed mission as `kranzq enqueue` does; without a command it is one that tells about itself."""
         fields = Own(id=secrets.token_hex(16), command=command or self.alone(mission), **own)
         entry = Entry(MissionId(mission), priority, own=fields)
-        signed = sign(entry, self.checkout.root, wiring.keyring(os.environ).current())
-        with wiring.make_queue(self.checkout) as queue:
+        signed = sign(entry, self.checkout.root, trusting.keyring(os.environ).current())
+        with queues.make_queue(self.checkout) as queue:
             runs = Runs(self.checkout, queue.kranz_fd)
             return queue.enqueue(signed, runs.last_number)
 
@@ -191,7 +191,7 @@ class Laboratory:
 
     def records(self, mission: str) -> list[RunRecord]:
         """The records of a mission's runs, oldest first."""
-        with wiring.make_queue(self.checkout) as queue:
+        with queues.make_queue(self.checkout) as queue:
             return list(Runs(self.checkout, queue.kranz_fd).records(MissionId(mission)))[::-1]
 
     def outcomes(self, mission: str) -> list[str]:

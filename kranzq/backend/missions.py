@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from kranzq.model.claim import Claimed, Place
 from kranzq.model.entry import Entry
 from kranzq.model.ids import MissionId
-from kranzq.model.outcome import Fate
+
+if TYPE_CHECKING:
+    from kranzq.model.outcome import Fate
 
 
 @dataclass(frozen=True, slots=True)

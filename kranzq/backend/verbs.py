@@ -1,19 +1,21 @@
 """Seven verbs that are true of every backend, and what leases add.
 
-A backend takes new work `N`, keeps it as `T`, says where it is with a state `S`, and gives it away
+A backend takes new work `N_contra`, keeps it as `T`, says where it is with a state `S`, and gives it away
 as a claim `C`: entries of missions, or items.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from kranzq.model.claim import Holder
 from kranzq.model.ids import MissionId
-from kranzq.model.outcome import Outcome
 
-N = TypeVar("N", contravariant=True)
+if TYPE_CHECKING:
+    from kranzq.model.outcome import Outcome
+
+N_contra = TypeVar("N_contra", contravariant=True)
 T = TypeVar("T")
 S = TypeVar("S")
 C = TypeVar("C")
@@ -40,10 +42,10 @@ class Wanted:
     groups: frozenset[str] = field(default_factory=frozenset)
 
 
-class Backend(Protocol[N, T, S, C]):
+class Backend(Protocol[N_contra, T, S, C]):
     """Seven verbs, true of every backend; the conformance suite is `kranzq.testing.contract`."""
 
-    def enqueue(self, new: N, /) -> Accepted[T, S]:
+    def enqueue(self, new: N_contra, /) -> Accepted[T, S]:
         """Durable and visible when it returns; the same id twice is a no-op that says so."""
         ...
 
@@ -75,7 +77,7 @@ class Backend(Protocol[N, T, S, C]):
         ...
 
 
-class Leased(Backend[N, T, S, C], Protocol[N, T, S, C]):
+class Leased(Backend[N_contra, T, S, C], Protocol[N_contra, T, S, C]):
     """A backend whose holders promise to be alive instead of being looked at."""
 
     def heartbeat(self, claim: C, lease_ms: int | None = None) -> C:

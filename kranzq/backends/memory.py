@@ -37,7 +37,7 @@ class _Row:
 
 
 class MemoryBackend:
-    """Satisfies `Backend[Entry, Entry, State, Claim]`. A holder without a process of its own is this one."""
+    """Satisfies `Backend` for missions. A holder without a process of its own is this one."""
 
     def __init__(self, clock: Clock | None = None) -> None:
         self._clock: Clock = clock or SystemClock()

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from kranzq.disk import atomic
 from kranzq.disk.read import Unreadable, open_folder, read_regular
 from kranzq.liveness import HolderRecord, judge_holder_record, kranz_token
+from kranzq.model.checkout import EVENTS
 from kranzq.model.process import Liveness
 
 LOCK = ".repo.busy.lock"
 MISSION = ".repo.busy.mission"
-EVENTS = "events.jsonl"
 EVENTS_LOCK = "events.jsonl.lock"
 BACKSTOP_S = 3600.0
 _TRIES = 8

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kranzq import wiring
 from kranzq.cli.completing import complete_mission
+from kranzq.cli.numbers import Whole
 from kranzq.cli.say import local_time, say, say_json
 from kranzq.errors import UsageFault
 from kranzq.model.claim import Place
 from kranzq.model.ids import MissionId
 from kranzq.model.state import State
+from kranzq.wiring import approving, checkouts, queues, trusting
 
 if TYPE_CHECKING:
     from kranzq.dispatch.amend import Amended, Amender
@@ -35,7 +36,7 @@ def park(directory: str, mission: str, reason: Sequence[str], *, as_json: bool) 
     """Set a mission aside that has not begun: it does not run until `kranzq unpark`."""
     from kranzq.dispatch.amend import park as set_aside
 
-    why = " ".join(reason).strip() or f"by {wiring.user_name()}"
+    why = " ".join(reason).strip() or f"by {trusting.user_name()}"
     _answer(_with(directory, lambda one, _: set_aside(one, MissionId(mission), why)), as_json=as_json)
 
 
@@ -52,7 +53,7 @@ def unpark(directory: str, mission: str, *, as_json: bool) -> None:
 
 @click.command()
 @_MISSION
-@click.option("--priority", type=click.IntRange(0, 255), help="Lower is earlier; it goes behind those that have it.")
+@click.option("--priority", type=Whole(0, 255), help="0 to 255, lower is earlier; it goes behind those that have it.")
 @click.option("--not-before", metavar="WHEN", help="As for enqueue, or: now.")
 @click.option("--timeout", metavar="DUR", help="End the mission after this time: 90s, 5m, 2h; or: none.")
 @_JSON
@@ -94,7 +95,7 @@ def _due(text: str | None) -> float | Now | None:
 
     if text is None:
         return None
-    return Now.NOW if text.strip().lower() == Now.NOW.value else parse_due("--not-before", text)
+    return Now.NOW if text.lower() == Now.NOW.value else parse_due("--not-before", text)
 
 
 def _timeout(text: str | None) -> float | None:
@@ -108,9 +109,9 @@ def _timeout(text: str | None) -> float | None:
 
 
 def _with(directory: str, act: Callable[[Amender, RetryQueue], Amended]) -> Amended:
-    checkout = wiring.find_checkout(directory, os.environ)
-    with wiring.open_to_change(checkout) as queue:
-        return act(wiring.amender(checkout, queue, os.environ), queue)
+    checkout = checkouts.find_checkout(directory, os.environ)
+    with queues.open_to_change(checkout) as queue:
+        return act(approving.amender(checkout, queue, os.environ), queue)
 
 
 def _answer(done: Amended, *, as_json: bool) -> None:
@@ -118,9 +119,9 @@ def _answer(done: Amended, *, as_json: bool) -> None:
         say_json(done.to_json())
         return
     place = done.place
-    note = f"\n  {done.note[0].upper()}{done.note[1:]}." if done.note else ""
+    note = [f"  {done.note[0].upper()}{done.note[1:]}."] if done.note else []
     same = "" if done.changed else " already; nothing was changed"
-    say(f"{done.mission} is {where(place.state, place.due_ms)}{same} ({_numbers(place)}).{note}")
+    say(f"{done.mission} is {where(place.state, place.due_ms)}{same} ({_numbers(place)}).", *note)
 
 
 def where(state: State, due_ms: int | None) -> str:

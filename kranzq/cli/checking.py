@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kranzq import wiring
 from kranzq.cli.say import clean, say, say_json, say_styled, shade
 from kranzq.errors import EXIT_FAILED, KranzqError
+from kranzq.wiring import checkouts, configuring, looking, trusting
 
 if TYPE_CHECKING:
     from kranzq.dispatch.checkup import Check
@@ -24,7 +24,7 @@ _COLOURS = {"ok": "green", "warning": "yellow", "fault": "red"}
 @click.pass_context
 def check(ctx: click.Context, as_json: bool) -> None:
     """Look for trouble without starting anything: 0 when there is no fault, 1 otherwise."""
-    checkout = wiring.find_checkout(ctx.obj, os.environ)
+    checkout = checkouts.find_checkout(ctx.obj, os.environ)
     found = list(_checks(checkout, os.environ))
     if as_json:
         say_json({"checks": [one.to_json() for one in found]})
@@ -41,11 +41,11 @@ def _checks(checkout: Checkout, environ: Mapping[str, str]) -> Iterator[Check]:
 
     settings, min_free = _settings(checkout, environ)
     yield from settings
-    yield from checkup.of_keys(wiring.keyring(environ).seen)
+    yield from checkup.of_keys(trusting.keyring(environ).seen)
     yield from machine_check.of_machine(checkout, environ.get("PATH"), min_free=min_free)
-    yield from checkup.of_checkout(checkout, as_root=wiring.is_meant_as_root(environ))
+    yield from checkup.of_checkout(checkout, as_root=checkouts.is_meant_as_root(environ))
     try:
-        with wiring.open_sight(checkout, environ) as sight:
+        with looking.open_sight(checkout, environ) as sight:
             if sight is None:
                 yield checkup.Check("queue", "warning", "there is none yet", "Make it with: kranzq init")
                 return
@@ -63,7 +63,7 @@ def _settings(checkout: Checkout, environ: Mapping[str, str]) -> tuple[list[Chec
     found = []
     min_free = 0
     try:
-        config = wiring.load_config(environ, checkout=checkout)
+        config = configuring.load_config(environ, checkout=checkout)
         min_free = config.mission.min_free_disk
         path = config_path(environ)
         found.append(Check("settings", "ok", path if os.path.exists(path) else f"the defaults; {path} is not there"))
@@ -72,7 +72,7 @@ def _settings(checkout: Checkout, environ: Mapping[str, str]) -> tuple[list[Chec
             found.append(Check("command", "ok", text))
     except KranzqError as fault:
         found.append(Check("settings", "fault", fault.sentence.rstrip("."), fault.advice))
-    of_checkout = wiring.checkout_settings(checkout, environ)
+    of_checkout = configuring.checkout_settings(checkout, environ)
     if of_checkout.notice is not None:
         found.append(Check("checkout settings", "warning", *of_checkout.notice))
     elif of_checkout.state == "trusted":

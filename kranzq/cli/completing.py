@@ -6,20 +6,25 @@ Each press of the key starts the program anew, so this imports little and prints
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 import click
-from click.shell_completion import CompletionItem
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 
 def complete_mission(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """The known missions that begin with what was typed."""
+    from click.shell_completion import CompletionItem
+
     del param
     try:
-        from kranzq import wiring
+        from kranzq.wiring import checkouts, queues
 
         # the group's own function is not called while completing, so its option is asked
         start = ctx.find_root().params.get("directory") or os.getcwd()
-        known = wiring.known_missions(wiring.find_checkout(start, os.environ))
+        known = queues.known_missions(checkouts.find_checkout(start, os.environ))
     except Exception:  # noqa: BLE001 - a key press must never print a fault
         return []
     return [CompletionItem(mission) for mission in sorted(known) if mission.startswith(incomplete)]

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kranzq import wiring
 from kranzq.cli.say import complain, say, say_json
 from kranzq.errors import EXIT_BUSY, EXIT_FAILED, EXIT_LATER, EXIT_NOT_FOUND
+from kranzq.wiring import checkouts, dispatching, queues
 
 if TYPE_CHECKING:
     from kranzq.dispatch.recover import Confirm, Report
@@ -27,15 +27,15 @@ def daemon(directory: str, on_stop: str | None, *, as_root: bool) -> None:
 
     The first TERM, INT or HUP lets no new mission begin; the second ends the running one and puts it back.
     """
-    checkout = wiring.find_checkout(directory, os.environ)
-    wiring.refuse_inside_mission(checkout, "daemon", os.environ)
+    checkout = checkouts.find_checkout(directory, os.environ)
+    checkouts.refuse_inside_mission(checkout, "daemon", os.environ)
     os.chdir("/")
     from kranzq.cli.log import log_to
 
     log_to(sys.stdout)
-    environ = wiring.environ_of(os.environ, as_root=as_root)
-    wiring.make_queue(checkout, environ).close()  # what is refused is refused before anything is promised
-    one = wiring.daemon(checkout, environ, {"daemon.on_stop": on_stop})
+    environ = checkouts.environ_of(os.environ, as_root=as_root)
+    queues.make_queue(checkout, environ).close()  # what is refused is refused before anything is promised
+    one = dispatching.daemon(checkout, environ, {"daemon.on_stop": on_stop})
     serves = f"kranzq serves {checkout.root} as process {os.getpid()}; stop it with Ctrl-C or: kranzq stop"
     one.run(lambda: say(serves))
 
@@ -46,18 +46,18 @@ def daemon(directory: str, on_stop: str | None, *, as_root: bool) -> None:
 @click.pass_obj
 def drain(directory: str, *, once: bool, as_root: bool) -> None:
     """Run what is due, one mission after the other, then leave. Needs no daemon."""
-    checkout = wiring.find_checkout(directory, os.environ)
-    wiring.refuse_inside_mission(checkout, "drain", os.environ)
+    checkout = checkouts.find_checkout(directory, os.environ)
+    checkouts.refuse_inside_mission(checkout, "drain", os.environ)
     os.chdir("/")
     from kranzq.cli.log import log_to
 
     log_to(sys.stderr)
-    done = wiring.drain(checkout, wiring.environ_of(os.environ, as_root=as_root), once=once)
+    done = dispatching.drain(checkout, checkouts.environ_of(os.environ, as_root=as_root), once=once)
     if done.busy is not None:
-        complain(f"The checkout is busy: {done.busy}.\n  See: kranzq status")
+        complain(f"The checkout is busy: {done.busy}.", "  See: kranzq status")
         sys.exit(EXIT_BUSY)
     if done.paused is not None:
-        complain(f"Paused: {done.paused}.\n  Go on with: kranzq resume")
+        complain(f"Paused: {done.paused}.", "  Go on with: kranzq resume")
         sys.exit(EXIT_LATER)
     if done.stopped is not None:
         sys.exit(128 + done.stopped)
@@ -74,8 +74,8 @@ def drain(directory: str, *, once: bool, as_root: bool) -> None:
 @click.pass_obj
 def stop(directory: str, *, now: bool, wait: bool) -> None:
     """Stop the daemon of this checkout, from anywhere in it."""
-    checkout = wiring.find_checkout(directory, os.environ)
-    stopped = wiring.stop_daemon(checkout, now=now, wait=wait)
+    checkout = checkouts.find_checkout(directory, os.environ)
+    stopped = dispatching.stop_daemon(checkout, now=now, wait=wait)
     if stopped is None:
         complain("No daemon serves this checkout.")
         sys.exit(EXIT_NOT_FOUND)
@@ -91,12 +91,12 @@ def stop(directory: str, *, now: bool, wait: bool) -> None:
 @click.pass_obj
 def recover(directory: str, *, dry_run: bool, no_kill: bool, yes: bool, as_root: bool, as_json: bool) -> None:
     """After a crash: put every claim where it belongs, with the proof beside it."""
-    checkout = wiring.find_checkout(directory, os.environ)
-    wiring.refuse_inside_mission(checkout, "recover", os.environ)
+    checkout = checkouts.find_checkout(directory, os.environ)
+    checkouts.refuse_inside_mission(checkout, "recover", os.environ)
     asks = not (yes or as_json or dry_run or no_kill) and sys.stdin.isatty()
     confirm: Confirm | None = _ask if asks else None
-    environ = wiring.environ_of(os.environ, as_root=as_root)
-    report = wiring.recover(checkout, environ, dry_run=dry_run, kill=not no_kill, confirm=confirm)
+    environ = checkouts.environ_of(os.environ, as_root=as_root)
+    report = dispatching.recover(checkout, environ, dry_run=dry_run, kill=not no_kill, confirm=confirm)
     if as_json:
         say_json(report_json(report))
     else:
@@ -141,7 +141,7 @@ def _show(report: Report, *, dry_run: bool) -> None:
     for one in report.findings:
         run = f", run {one.run}" if one.run is not None else ""
         say(f"{one.mission}{run}: {one.verdict.value} ({one.evidence})")
-        say(f"  claim   {one.claim}\n  action  {one.action}")
+        say(f"  claim   {one.claim}", f"  action  {one.action}")
         for left in one.leftovers:
             say(f"  left    pid {left.pid}  {left.command}")
         if one.by_bare_pid:

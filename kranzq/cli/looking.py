@@ -6,13 +6,14 @@ import os
 
 import click
 
-from kranzq import wiring
 from kranzq.cli.completing import complete_mission
+from kranzq.cli.numbers import Whole
 from kranzq.cli.say import complain, say, say_json
 from kranzq.errors import EXIT_BUSY, EXIT_FAILED, EXIT_LATER, EXIT_NOT_FOUND, NoSuchMission, NotFound
 from kranzq.model.checkout import Checkout
 from kranzq.model.ids import MissionId
 from kranzq.model.state import State
+from kranzq.wiring import checkouts, looking, queues
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="For programs; keys are stable.")
 _MISSION = click.argument("mission", shell_complete=complete_mission)
@@ -20,9 +21,9 @@ _MISSION = click.argument("mission", shell_complete=complete_mission)
 
 def _checkout(ctx: click.Context) -> Checkout:
     """The checkout to look at; where every other verb would refuse it, that is said in one line."""
-    checkout = wiring.find_checkout(ctx.obj, os.environ)
-    if (unsafe := wiring.unsafe_here(checkout)) is not None:
-        complain(f"Only looking works here: {unsafe[0]}\n  {unsafe[1]}")
+    checkout = checkouts.find_checkout(ctx.obj, os.environ)
+    if (unsafe := checkouts.unsafe_here(checkout)) is not None:
+        complain(f"Only looking works here: {unsafe[0]}", f"  {unsafe[1]}")
     return checkout
 
 
@@ -38,7 +39,7 @@ def list_(ctx: click.Context, as_json: bool, parked: bool, everything: bool) -> 
 
     states = {State.PARKED} if parked else {State.CLAIMED, State.QUEUED, State.WAITING, State.INBOX}
     states |= {State.PARKED} if everything else set()
-    with wiring.open_sight(_checkout(ctx), os.environ) as sight:
+    with looking.open_sight(_checkout(ctx), os.environ) as sight:
         found = listing(sight, states) if sight is not None else Listing((), ())
         aside = sight.queue.quarantined() if sight is not None and everything else []
     if as_json:
@@ -59,8 +60,8 @@ def status(ctx: click.Context, as_json: bool) -> None:
     from kranzq.dispatch.status import status as look
 
     checkout = _checkout(ctx)
-    with wiring.open_sight(checkout, os.environ) as sight:
-        thresholds = wiring.status_thresholds(checkout, os.environ)
+    with looking.open_sight(checkout, os.environ) as sight:
+        thresholds = looking.status_thresholds(checkout, os.environ)
         found = look(sight, thresholds) if sight is not None else nothing_there(checkout.root)
     if as_json:
         say_json(found.to_json())
@@ -78,10 +79,10 @@ def why(ctx: click.Context, mission: str, as_json: bool) -> None:
     from kranzq.dispatch.why import why as ask
 
     known = MissionId(mission)
-    with wiring.open_sight(_checkout(ctx), os.environ) as sight:
+    with looking.open_sight(_checkout(ctx), os.environ) as sight:
         if sight is None:
             raise NoSuchMission(known)
-        answer = ask(sight, known, no_command=wiring.no_command(os.environ, sight.checkout))
+        answer = ask(sight, known, no_command=looking.no_command(os.environ, sight.checkout))
     if as_json:
         say_json(answer.to_json())
     else:
@@ -91,7 +92,7 @@ def why(ctx: click.Context, mission: str, as_json: bool) -> None:
 @click.command()
 @click.argument("mission", required=False, shell_complete=complete_mission)
 @_JSON
-@click.option("--last", type=click.IntRange(min=1), metavar="N", help="Only the newest N.")
+@click.option("--last", type=Whole(1), help="Only the newest N.")
 @click.option("--all", "everything", is_flag=True, help="Also runs that have not ended.")
 @click.pass_context
 def history(ctx: click.Context, mission: str | None, as_json: bool, last: int | None, everything: bool) -> None:
@@ -100,7 +101,7 @@ def history(ctx: click.Context, mission: str | None, as_json: bool, last: int | 
     from kranzq.dispatch.past import history as look
 
     known = MissionId(mission) if mission is not None else None
-    with wiring.open_runs(_checkout(ctx)) as runs:
+    with queues.open_runs(_checkout(ctx)) as runs:
         found = look(runs, known, last=last, unended=everything) if runs is not None else []
     if as_json:
         say_json({"runs": [run.to_json() for run in found]})
@@ -110,9 +111,9 @@ def history(ctx: click.Context, mission: str | None, as_json: bool, last: int | 
 
 @click.command()
 @_MISSION
-@click.option("--run", type=click.IntRange(min=1), metavar="N", help="Another run than the last one.")
+@click.option("--run", type=Whole(1), help="Another run than the last one.")
 @click.option("-f", "--follow", is_flag=True, help="Go on until the run has ended.")
-@click.option("--tail", type=click.IntRange(min=0), metavar="N", help="Only the last N lines.")
+@click.option("--tail", type=Whole(0), help="Only the last N lines.")
 @click.pass_context
 def logs(ctx: click.Context, mission: str, run: int | None, follow: bool, tail: int | None) -> None:
     """Show a run's output: on a terminal with control characters escaped, elsewhere byte by byte."""
@@ -120,9 +121,9 @@ def logs(ctx: click.Context, mission: str, run: int | None, follow: bool, tail: 
     from kranzq.dispatch.follow import follow_run, show_run
 
     known = MissionId(mission)
-    with wiring.open_runs(_checkout(ctx)) as runs:
+    with queues.open_runs(_checkout(ctx)) as runs:
         numbers = runs.numbers(known) if runs is not None else []
-        if runs is None or not (numbers or runs.knows(known) or known in wiring.known_missions(runs.checkout)):
+        if runs is None or not (numbers or runs.knows(known) or known in queues.known_missions(runs.checkout)):
             raise NoSuchMission(known)
         if not numbers:
             raise NotFound(f"Mission {known} has not run yet.", f"See why: kranzq why {known}")
@@ -146,16 +147,15 @@ def wait(ctx: click.Context, mission: str, timeout: str | None, as_json: bool) -
     """Wait until a mission has ended: 0 succeeded, 1 otherwise, 3 unknown, 4 parked or quarantined, 75 timeout."""
     from kranzq.cli.showing import end_json, end_text
     from kranzq.dispatch.follow import nobody_dispatches, wait_for_end
+    from kranzq.wiring.waiting import open_look_settled
 
     known, checkout = MissionId(mission), _checkout(ctx)
     seconds = _seconds(timeout)
-    wiring.refuse_inside_mission(checkout, "wait", os.environ)
-    with wiring.open_look(checkout) as queue:
+    checkouts.refuse_inside_mission(checkout, "wait", os.environ)
+    with queues.open_look(checkout) as queue:
         if queue is not None and nobody_dispatches(queue, known):
-            complain("No daemon runs here, so it may wait for long.\n  Type: kranzq daemon (or once: kranzq drain)")
-    end = wait_for_end(
-        lambda: wiring.open_look_settled(checkout, os.environ, known), checkout, known, timeout_s=seconds
-    )
+            complain("No daemon runs here, so it may wait for long.", "  Type: kranzq daemon (or once: kranzq drain)")
+    end = wait_for_end(lambda: open_look_settled(checkout, os.environ, known), checkout, known, timeout_s=seconds)
     if end.state == "unknown":
         raise NoSuchMission(known)
     if as_json:

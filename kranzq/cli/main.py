@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import importlib
 import os
-import signal
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
-from click.shell_completion import CompletionItem
 
 from kranzq import __version__
-from kranzq.cli.say import complain
+from kranzq.cli.say import clean, complain, complain_of
 from kranzq.errors import EXIT_FAULT, EXIT_STORE, KranzqError, NotFound
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 VERBS: dict[str, tuple[str, str]] = {
     "init": ("kranzq.cli.queueing:init", "Make the queue of this checkout."),
@@ -86,6 +88,8 @@ class Verbs(click.Group):
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """The verbs with their short help and the options, without importing a verb."""
+        from click.shell_completion import CompletionItem
+
         verbs = [CompletionItem(name, help=short) for name, (_, short) in VERBS.items() if name.startswith(incomplete)]
         return verbs + click.Command.shell_complete(self, ctx, incomplete)
 
@@ -113,22 +117,27 @@ def _run(argv: Sequence[str]) -> int:
     except click.exceptions.Exit as done:
         return done.exit_code
     except click.ClickException as fault:  # a usage error among them has 2
-        fault.show()
+        shown = clean(fault.format_message())  # it repeats what was typed
+        (
+            click.UsageError(shown, fault.ctx) if isinstance(fault, click.UsageError) else click.ClickException(shown)
+        ).show()
         return fault.exit_code
     except KranzqError as fault:
-        complain(str(fault))
+        complain_of(fault)
         return fault.exit_code
     except (KeyboardInterrupt, click.Abort):
         complain("Interrupted.")
         return INTERRUPTED
     except BrokenPipeError:
+        import signal
+
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # whoever read has enough; that is no fault
         return 128 + signal.SIGPIPE
     except OSError as fault:
-        complain(f"{fault.filename or 'The disk'}: {fault.strerror or fault}.\n  Look at it with: kranzq check")
+        complain(f"{fault.filename or 'The disk'}: {fault.strerror or fault}.", "  Look at it with: kranzq check")
         return EXIT_STORE
     except Exception as fault:  # noqa: BLE001 - the last resort: a person gets a sentence and a file, not a traceback
-        complain(f"A fault of kranzq itself: {fault!r}.\n  The report lies in {_report()}; please pass it on.")
+        complain(f"A fault of kranzq itself: {fault!r}.", f"  The report lies in {_report()}; please pass it on.")
         return EXIT_FAULT
 
 

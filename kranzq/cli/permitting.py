@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import click
 
-from kranzq import wiring
 from kranzq.cli.say import say
+from kranzq.wiring import checkouts, queues, trusting
 
 
 @click.command()
@@ -16,17 +16,17 @@ from kranzq.cli.say import say
 @click.pass_obj
 def pause(directory: str, reason: Sequence[str]) -> None:
     """Let no new mission begin; a running one goes on."""
-    checkout = wiring.find_checkout(directory, os.environ)
-    with wiring.make_queue(checkout) as queue:
-        queue.pause(" ".join(reason) or f"by {wiring.user_name()}")
-    say("Paused: no new mission begins here, a running one goes on.\n  Go on with: kranzq resume")
+    checkout = checkouts.find_checkout(directory, os.environ)
+    with queues.make_queue(checkout) as queue:
+        queue.pause(" ".join(reason) or f"by {trusting.user_name()}")
+    say("Paused: no new mission begins here, a running one goes on.", "  Go on with: kranzq resume")
 
 
 @click.command()
 @click.pass_obj
 def resume(directory: str) -> None:
     """Let missions begin again."""
-    checkout = wiring.find_checkout(directory, os.environ)
-    with wiring.open_to_change(checkout) as queue:
+    checkout = checkouts.find_checkout(directory, os.environ)
+    with queues.open_to_change(checkout) as queue:
         resumed = queue.resume()
     say("Missions begin again." if resumed else "Nothing was paused here.")

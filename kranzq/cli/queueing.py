@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kranzq import wiring
+from kranzq.cli.numbers import Whole
 from kranzq.cli.say import clean, complain, local_time, say, say_json
 from kranzq.errors import EXIT_BUSY, EXIT_FAILED, UsageFault
 from kranzq.model.checkout import Checkout
 from kranzq.model.clock import seconds_of
 from kranzq.model.ids import MissionId
 from kranzq.model.state import State
+from kranzq.wiring import approving, checkouts, hooks, queues
 
 if TYPE_CHECKING:
     from kranzq.dispatch.approve import Approved
@@ -52,9 +53,9 @@ def init(directory: str, *, as_root: bool, yes: bool) -> None:
     """Make the queue of this checkout, or of this directory where there is no git. Safe to repeat."""
     from kranzq.dispatch.begin import begin
 
-    checkout = wiring.checkout_to_make(directory, os.environ)
-    environ = wiring.environ_of(os.environ, as_root=as_root)
-    begun = begin(checkout, lambda one: wiring.make_queue(one, environ), lambda text: yes or _is_granted(text))
+    checkout = checkouts.checkout_to_make(directory, os.environ)
+    environ = checkouts.environ_of(os.environ, as_root=as_root)
+    begun = begin(checkout, lambda one: queues.make_queue(one, environ), lambda text: yes or _is_granted(text))
     for path in begun.made:
         say(f"Made {path}")
     if begun.ignored:
@@ -65,8 +66,8 @@ def init(directory: str, *, as_root: bool, yes: bool) -> None:
         complain(f"Whether git tracks runtime state below {checkout.kranz} could not be read from its index.")
     elif begun.tracked:
         complain(
-            f"git tracks runtime state: {', '.join(begun.tracked[:3])}{' and more' if begun.tracked[3:] else ''}.\n"
-            "  A clone would bring it along. Take it out of git with: git rm -r --cached FILE"
+            f"git tracks runtime state: {', '.join(begun.tracked[:3])}{' and more' if begun.tracked[3:] else ''}.",
+            "  A clone would bring it along. Take it out of git with: git rm -r --cached FILE",
         )
 
 
@@ -74,18 +75,18 @@ def _is_granted(question: str) -> bool:
     """Ask where somebody is there; else say what would be asked."""
     if sys.stdin.isatty():
         return click.confirm(clean(question), default=True)
-    complain(f"{question}\n  If so, type: kranzq init --yes")
+    complain(question, "  If so, type: kranzq init --yes")
     return False
 
 
 @click.command(cls=WithCommand)
 @click.argument("mission", required=False)
-@click.option("--priority", type=click.IntRange(0, 255), default=2, show_default=True, help="Lower is earlier.")
+@click.option("--priority", type=Whole(0, 255), default=2, show_default=True, help="0 to 255, lower is earlier.")
 @click.option("--not-before", metavar="WHEN", help="Not before +90m, +2h30m, or a time with its zone (RFC 3339).")
 @click.option("--after", metavar="M", multiple=True, help="Only when this mission has succeeded; may be repeated.")
 @click.option("--future", is_flag=True, help="A mission named with --after may be one that comes later.")
 @click.option("--timeout", metavar="DUR", help="End the mission after this time: 90s, 5m, 2h.")
-@click.option("--retries", type=click.IntRange(0, 1000), default=0, help="How often a failed run is tried again.")
+@click.option("--retries", type=Whole(0, 1000), default=0, help="How often a failed run is tried again.")
 @click.option("--env", metavar="K=V", multiple=True, help="A variable for the mission; may be repeated.")
 @click.option("--cwd", metavar="SUB", default="", help="The directory to run in, inside the checkout.")
 @click.option("--file", "files", metavar="F", multiple=True, help="Put a prompt or payload into the mission's input/.")
@@ -109,14 +110,14 @@ def enqueue(
     if follow and as_json:
         raise click.UsageError("--follow and --json exclude each other: both write to the standard output.")
     request = _request(ctx, mission, given)
-    checkout = wiring.find_checkout(ctx.obj, os.environ)
+    checkout = checkouts.find_checkout(ctx.obj, os.environ)
     if wait or follow:
-        wiring.refuse_inside_mission(checkout, "enqueue --wait", os.environ)
-    wiring.tell_hooks(checkout, os.environ, complain)
-    with wiring.make_queue(checkout) as queue:
-        approved = approve(wiring.approver(checkout, queue, os.environ), request)
+        checkouts.refuse_inside_mission(checkout, "enqueue --wait", os.environ)
+    hooks.tell_hooks(checkout, os.environ, complain)
+    with queues.make_queue(checkout) as queue:
+        approved = approve(approving.approver(checkout, queue, os.environ), request)
         paused = queue.paused()
-        ignored = wiring.ignored_by_kranz(queue, approved)
+        ignored = approving.ignored_by_kranz(queue, approved)
     if ignored is not None:
         complain(f"kranz works in this checkout, too; as a dispatcher it {ignored} ({approved.entry.mission}).")
     _warn(checkout, approved, paused)
@@ -132,12 +133,13 @@ def _wait(checkout: Checkout, approved: Approved, sentence: str, *, follow: bool
     """Wait for the end; the standard output belongs to the mission's output or to one JSON value."""
     from kranzq.cli.showing import end_json, end_text, sink
     from kranzq.dispatch.follow import wait_for_end
+    from kranzq.wiring.waiting import open_look_settled
 
     if not as_json:
         complain(sentence)
     mission = approved.entry.mission
     end = wait_for_end(
-        lambda: wiring.open_look_settled(checkout, os.environ, mission),
+        lambda: open_look_settled(checkout, os.environ, mission),
         checkout,
         mission,
         sink=sink() if follow else None,
@@ -241,9 +243,13 @@ def _warn(checkout: Checkout, approved: Approved, paused: str | None) -> None:
     """What keeps the mission from running, as far as it can be seen at once."""
     own = approved.entry.own
     if paused is not None and approved.state is not State.GONE:
-        complain(f"No mission begins here now: paused ({paused}).\n  Go on with: kranzq resume")
-    if approved.created and not (own is not None and own.command) and not wiring.has_command(os.environ, checkout):
+        complain(f"No mission begins here now: paused ({paused}).", "  Go on with: kranzq resume")
+    if not approved.created or (own is not None and own.command):
+        return
+    from kranzq.wiring.configuring import has_command
+
+    if not has_command(os.environ, checkout):
         complain(
-            f"{approved.entry.mission} has no command, and none is configured: it waits until there is one.\n"
-            "  Set [mission] command in the user's config.toml, or cancel it and give one behind --."
+            f"{approved.entry.mission} has no command, and none is configured: it waits until there is one.",
+            "  Set [mission] command in the user's config.toml, or cancel it and give one behind --.",
         )

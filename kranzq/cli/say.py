@@ -12,10 +12,12 @@ import click
 from kranzq.errors import KranzqError
 from kranzq.model.clock import EARLIEST_S, LATEST_S
 
-_ESCAPED = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if code not in {9, 10}}
-_ESCAPED |= {code: f"\\u{code:04x}" for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F)}
-"""Control characters and those that turn text around: what a mission prints must not drive a terminal."""
-
+_ESCAPED = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
+_ESCAPED |= {code: f"\\u{code:04x}" for code in (*range(0x2028, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F)}
+_ESCAPED |= {9: "\\t", 10: "\\n", 13: "\\r"}
+"""Control characters, other ends of lines, and what turns text around: a name or a mission must not drive a terminal,
+nor make two lines of one for whoever reads them in a pipe."""
+_ESCAPED_IN_OUTPUT = {code: shown for code, shown in _ESCAPED.items() if code not in {9, 10}}
 
 _DAY_S = 86400.0  # no zone is further from UTC
 
@@ -27,14 +29,19 @@ class OutputLost(KranzqError):
         super().__init__(f"The output could not be written: {fault.strerror}. What was asked for is done.")
 
 
-def say(text: str = "") -> None:
-    """One line or more for people, on stdout."""
-    _echo(clean(text))
+def say(*lines: str) -> None:
+    """Lines for people, on stdout; each stays one line, whatever names are in it."""
+    _echo("\n".join(map(clean, lines)))
 
 
-def complain(text: str) -> None:
-    """One line or more about a fault, on stderr."""
-    click.echo(f"kranzq: {clean(text)}", err=True, color=_colour(sys.stderr))
+def complain(*lines: str) -> None:
+    """Lines about a fault, on stderr."""
+    click.echo("kranzq: " + "\n".join(map(clean, lines)), err=True, color=_colour(sys.stderr))
+
+
+def complain_of(fault: KranzqError) -> None:
+    """A fault, with what to type next on a line of its own."""
+    complain(fault.sentence, *([f"  {fault.advice}"] if fault.advice else []))
 
 
 def say_json(value: object) -> None:
@@ -43,8 +50,13 @@ def say_json(value: object) -> None:
 
 
 def clean(text: str) -> str:
-    """The text with control characters shown instead of acting; half characters become visible, too."""
-    return text.translate(_ESCAPED).encode("utf-8", "backslashreplace").decode()
+    """The text as one line, with control characters shown instead of acting; half characters become visible, too."""
+    return _visible(text.translate(_ESCAPED))
+
+
+def clean_output(text: str) -> str:
+    """As `clean`, for what a mission printed: its lines and tabs stay."""
+    return _visible(text.translate(_ESCAPED_IN_OUTPUT))
 
 
 def shade(text: str, **style: bool | str) -> str:
@@ -74,6 +86,10 @@ def duration(seconds: float) -> str:
     parts = [(whole // 86400, "d"), (whole % 86400 // 3600, "h"), (whole % 3600 // 60, "min"), (whole % 60, "s")]
     shown = [f"{count} {unit}" for count, unit in parts if count][:2]
     return " ".join(shown) or "0 s"
+
+
+def _visible(text: str) -> str:
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _echo(text: str) -> None:

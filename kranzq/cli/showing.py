@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, TextIO
 
 from kranzq import __version__
-from kranzq.cli.say import clean, duration, local_time, say, say_styled, shade
+from kranzq.cli.say import clean, clean_output, duration, local_time, say, say_styled, shade
 from kranzq.dispatch.daemon_seen import DaemonSeen, HiddenDaemon
 from kranzq.model.clock import seconds_of
 from kranzq.model.state import State
@@ -116,7 +116,7 @@ def end_json(mission: str, end: MissionEnd) -> dict[str, object]:
 
 def table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
     """Rows in columns as wide as they need to be."""
-    shown = [tuple(clean(cell.replace("\n", " ")) for cell in row) for row in (head, *rows)]
+    shown = [tuple(map(clean, row)) for row in (head, *rows)]
     widths = [max(len(row[at]) for row in shown) for at in range(len(head) - 1)]
     for row in shown:
         cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
@@ -151,7 +151,7 @@ class _Terminal:
     def data(self, piece: bytes) -> None:
         text = self._decoder.decode(piece).replace("\r\n", "\n").replace("\r", "\n")
         for line in text.splitlines(keepends=True):
-            self._stream.write(clean(line))
+            self._stream.write(clean_output(line))
 
     def gap(self, size: int) -> None:
         self._stream.write(f"\n{_gap(size)}\n")

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kranzq import wiring
 from kranzq.cli.say import complain, local_time, say, say_json
 from kranzq.errors import EXIT_FAILED, NotFound, UsageFault
 from kranzq.model.ids import MissionId
+from kranzq.wiring import approving, checkouts, queues
 
 if TYPE_CHECKING:
     from kranzq.dispatch.producers import Binding
@@ -38,9 +38,9 @@ def list_(directory: str, *, ended: bool, as_json: bool) -> None:
     """Show all bindings with the state and the last outcome of each mission."""
     from kranzq.cli.showing import table
 
-    checkout = wiring.find_checkout(directory, os.environ)
-    with wiring.open_look(checkout) as queue:
-        found = wiring.producers(checkout, queue, os.environ).all() if queue is not None else []
+    checkout = checkouts.find_checkout(directory, os.environ)
+    with queues.open_look(checkout) as queue:
+        found = approving.producers(checkout, queue, os.environ).all() if queue is not None else []
     found = [one for one in found if one.has_ended or not ended]
     if as_json:
         say_json({"sources": [one.to_json() for one in found]})
@@ -57,9 +57,9 @@ def list_(directory: str, *, ended: bool, as_json: bool) -> None:
 def show(directory: str, mission: str, *, as_json: bool) -> None:
     """Show whose item one mission is."""
     known = MissionId(mission)
-    checkout = wiring.find_checkout(directory, os.environ)
-    with wiring.open_queue(checkout) as queue:
-        _say(wiring.producers(checkout, queue, os.environ).one(known), as_json=as_json)
+    checkout = checkouts.find_checkout(directory, os.environ)
+    with queues.open_queue(checkout) as queue:
+        _say(approving.producers(checkout, queue, os.environ).one(known), as_json=as_json)
 
 
 @source.command()
@@ -86,9 +86,9 @@ def cancelled(directory: str, mission: str, *, as_json: bool) -> None:
 @click.pass_obj
 def reclaim(directory: str, *, yes: bool, as_json: bool) -> None:
     """Mark bindings as cancelled whose producer was killed before it enqueued: nothing names their mission."""
-    checkout = wiring.find_checkout(directory, os.environ)
-    with wiring.open_to_change(checkout) as queue:
-        producers = wiring.producers(checkout, queue, os.environ)
+    checkout = checkouts.find_checkout(directory, os.environ)
+    with queues.open_to_change(checkout) as queue:
+        producers = approving.producers(checkout, queue, os.environ)
         found = producers.orphans()
         if found and not yes and not _agreed(found, as_json=as_json):
             complain("Nothing was changed.")
@@ -97,28 +97,32 @@ def reclaim(directory: str, *, yes: bool, as_json: bool) -> None:
     if as_json:
         say_json({"reclaimed": [one.source.mission for one in done]})
     else:
-        say("\n".join(f"{one.source.mission} is cancelled: {_item(one)} may be taken anew." for one in done) or "None.")
+        say(
+            *(f"{one.source.mission} is cancelled: {_item(one)} may be taken anew." for one in done)
+            if done
+            else ["None."]
+        )
 
 
 def _agreed(found: Sequence[Binding], *, as_json: bool) -> bool:
     lines = [f"  {one.source.mission}: {_item(one)}, bound {local_time(one.source.created_at)}" for one in found]
     if as_json or not sys.stdin.isatty():
-        shown = "\n".join(lines)
-        raise UsageFault(f"Orphaned are {len(found)}:\n{shown}", "To mark them as cancelled, say so with: --yes")
-    say("\n".join(lines))
+        complain(f"Orphaned are {len(found)}:", *lines)
+        raise UsageFault("Nothing was changed.", "To mark them as cancelled, say so with: --yes")
+    say(*lines)
     return click.confirm("Mark as cancelled?", err=True)
 
 
 def _end(directory: str, mission: str, state: str, *, as_json: bool) -> None:
     """A repeat changes nothing and is no fault; the other end is one."""
     known = MissionId(mission)
-    checkout = wiring.find_checkout(directory, os.environ)
-    with wiring.open_to_change(checkout) as queue:
+    checkout = checkouts.find_checkout(directory, os.environ)
+    with queues.open_to_change(checkout) as queue:
         if state == "returned":
             queue.return_source(known)
         else:
             queue.cancel_source(known)
-        binding = wiring.producers(checkout, queue, os.environ).one(known)
+        binding = approving.producers(checkout, queue, os.environ).one(known)
         if state not in queue.bindings(known):
             raise NotFound(f"The binding of mission {known} is {binding.state} already.", "Nothing was changed.")
     _say(binding, as_json=as_json)

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kranzq import wiring
-from kranzq.cli.say import complain, local_time, say, say_json
+from kranzq.cli.say import complain, complain_of, local_time, say, say_json
 from kranzq.errors import Refused
+from kranzq.wiring import checkouts, trusting
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,11 +38,11 @@ def trust(directory: str, /, *, yes: bool, as_json: bool, **wished: bool) -> Non
     """
     if sum(wished.values()) > 1:
         raise click.UsageError("Give one of --settings, --unsigned, --here, --withdraw and --rotate-key.")
-    checkout = wiring.find_checkout(directory, os.environ)
+    checkout = checkouts.find_checkout(directory, os.environ)
     changing = any(wished.values())
-    if not changing and (unsafe := wiring.unsafe_here(checkout)) is not None:
-        complain(f"Only looking works here: {unsafe[0]}\n  {unsafe[1]}")
-    with wiring.open_trust(checkout, os.environ, to_change=changing) as one:
+    if not changing and (unsafe := checkouts.unsafe_here(checkout)) is not None:
+        complain(f"Only looking works here: {unsafe[0]}", f"  {unsafe[1]}")
+    with trusting.open_trust(checkout, os.environ, to_change=changing) as one:
         if as_json and wished["settings"] and not yes:
             raise click.UsageError("With --json nobody can be asked; give --yes as well.")
         said = _carry_out(one, checkout, wished, yes=yes, as_json=as_json)
@@ -75,7 +75,7 @@ def _carry_out(
             say(f"Key {key.id} signs from now on. What older keys signed stays good as long as their files are there.")
     signed = one.sign_moved() if wished["here"] else []
     if wished["here"] and not as_json:
-        say(_signed(signed, checkout.root))
+        say(*_signed(signed, checkout.root))
     return signed
 
 
@@ -127,27 +127,27 @@ def _show(one: Trust) -> None:
     say(f"Unsigned entries of {one.root} {'may run' if allowed else 'wait: they are not allowed to run'}.")
     seen = one.settings()
     if seen.notice is not None:
-        say(f"{seen.notice[0]}.\n  {seen.notice[1]}")
+        say(f"{seen.notice[0]}.", f"  {seen.notice[1]}")
     else:
         say(f"{seen.path} " + (f"counts since {seen.since}." if seen.state == "trusted" else "is not there."))
     try:
         keys = one.keys.seen()
     except Refused as fault:
-        complain(str(fault))
+        complain_of(fault)
         keys = []
     for key in keys:
         word = "signs" if key.current else "verifies what it signed"
         say(f"Key {key.id} {word}{', unless: ' + key.fault if key.fault else ''}; made {local_time(key.since)}.")
     if (tracked := tracked_notice(one.root)) is not None:
-        say(f"{tracked[0]}.\n  {tracked[1]}")
+        say(f"{tracked[0]}.", f"  {tracked[1]}")
     for each in one.waiting():
-        say(f"{each.mission} ({each.state.value}): {each.why}.\n  {each.advice}")
+        say(f"{each.mission} ({each.state.value}): {each.why}.", f"  {each.advice}")
 
 
-def _signed(signed: Sequence[Waiting], root: str) -> str:
+def _signed(signed: Sequence[Waiting], root: str) -> list[str]:
     if not signed:
-        return "No entry was signed for another place by you; nothing was changed."
+        return ["No entry was signed for another place by you; nothing was changed."]
     lines = [
         f"  {each.mission}: {shlex.join(each.command) or 'the configured command'} ({each.why})" for each in signed
     ]
-    return "\n".join([f"Signed for {root}:", *lines])
+    return [f"Signed for {root}:", *lines]

@@ -8,12 +8,12 @@ from collections.abc import Mapping
 
 import click
 
-from kranzq import wiring
 from kranzq.cli.say import complain, say, say_json
 from kranzq.dispatch.cancel import Answer, Canceller, NotCancelled, is_pattern
 from kranzq.errors import EXIT_FAILED, NotFound, UsageFault
 from kranzq.model.ids import MissionId
 from kranzq.model.state import State
+from kranzq.wiring import approving, checkouts, queues
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="For programs; keys are stable.")
 
@@ -32,18 +32,18 @@ def cancel(ctx: click.Context, mission: str, *, why: str, wait: bool, yes: bool,
     """
     from kranzq.dispatch.cancel import cancel as take_back
 
-    checkout = wiring.find_checkout(ctx.obj, os.environ)
+    checkout = checkouts.find_checkout(ctx.obj, os.environ)
     if wait:
-        wiring.refuse_inside_mission(checkout, "cancel --wait", os.environ)
-    with wiring.open_to_change(checkout) as queue:
-        one = wiring.canceller(checkout, queue, os.environ)
+        checkouts.refuse_inside_mission(checkout, "cancel --wait", os.environ)
+    with queues.open_to_change(checkout) as queue:
+        one = approving.canceller(checkout, queue, os.environ)
         if is_pattern(mission):
             ctx.exit(_many(one, mission, why, wait=wait, yes=yes, as_json=as_json))
         answer = take_back(one, MissionId(mission), why, wait=wait)
     if as_json:
         say_json(answer.to_json())
     else:
-        say(_sentence(answer))
+        say(*_sentence(answer))
 
 
 def _many(one: Canceller, pattern: str, why: str, *, wait: bool, yes: bool, as_json: bool) -> int:
@@ -63,7 +63,7 @@ def _many(one: Canceller, pattern: str, why: str, *, wait: bool, yes: bool, as_j
         say_json({"cancelled": answers, "failed": [each.to_json() for each in failed]})
     for each in () if as_json else done:
         if isinstance(each, Answer):
-            say(_sentence(each))
+            say(*_sentence(each))
         else:
             complain(f"{each.mission}: {each.why}")
     return EXIT_FAILED if failed else 0
@@ -73,24 +73,24 @@ def _agreed(pattern: str, found: Mapping[MissionId, State], *, as_json: bool) ->
     """Show what matches, and ask. Raises UsageFault where nobody can be asked."""
     lines = [f"  {mission} ({state.value})" for mission, state in found.items()]
     if as_json or not sys.stdin.isatty():
-        shown = "\n".join(lines)
-        raise UsageFault(f"{pattern!r} matches {len(found)}:\n{shown}", "To cancel all of them, say so with: --yes")
-    say("\n".join(lines))
+        complain(f"{pattern!r} matches {len(found)}:", *lines)
+        raise UsageFault("Nothing was changed.", "To cancel all of them, say so with: --yes")
+    say(*lines)
     return click.confirm(f"Cancel {'it' if len(found) == 1 else f'all {len(found)}'}?", err=True)
 
 
-def _sentence(answer: Answer) -> str:
+def _sentence(answer: Answer) -> list[str]:
     mission, outcome = answer.mission, answer.outcome.value if answer.outcome is not None else "no end recorded"
     also = " An entry that waited behind it is removed." if answer.removed and answer.result != "removed" else ""
     match answer.result:
         case "removed":
-            return f"{mission} is cancelled: its entry is removed."
+            return [f"{mission} is cancelled: its entry is removed."]
         case "wished":
-            return (
-                f"{mission} is asked to end (run {answer.run}); its keeper sees to it.{also}\n"
-                f"  Wait for it with: kranzq cancel {mission} --wait"
-            )
+            return [
+                f"{mission} is asked to end (run {answer.run}); its keeper sees to it.{also}",
+                f"  Wait for it with: kranzq cancel {mission} --wait",
+            ]
         case "cancelled":
-            return f"{mission} is cancelled: run {answer.run} has ended.{also}"
+            return [f"{mission} is cancelled: run {answer.run} has ended.{also}"]
         case _:
-            return f"{mission} had ended already (run {answer.run}: {outcome}); nothing was changed.{also}"
+            return [f"{mission} had ended already (run {answer.run}: {outcome}); nothing was changed.{also}"]

@@ -10,12 +10,13 @@ import math
 import re
 from collections.abc import Callable, Sequence
 
+from kranzq.model.whole import parse_whole
+
 PLACEHOLDERS = ("mission_id", "mission_dir", "repo")
 _LEAST_CAP = 64 * 1024
-_MOST_DIGITS = 9
 _MOST_SECONDS = 3650 * 86400.0
-_DURATION = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,9})?)\s*(s|m|h|d)?")
-_SIZE = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?)\s*(?:([kmgt])(i)?)?b?", re.IGNORECASE)
+_DURATION = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,9})?) ?(s|m|h|d)?", re.ASCII)
+_SIZE = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?) ?(?:([kmgt])(i)?)?b?", re.ASCII | re.IGNORECASE)
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 _PLACEHOLDER = re.compile(r"(?<!\$)(?:\{\{([a-z_]+)\}\}|\{([a-z_]+)\})")
 _ENVIRONMENT_NAME = re.compile(r"[^=\0\s,]+")
@@ -35,7 +36,7 @@ def expand(command: Sequence[str], *, mission_id: str, mission_dir: str, repo: s
 def parse_duration(value: object) -> float:
     """Seconds from a number of them or a text such as `90s`, `5m`, `2h`, `1d`. Raises ValueError (half a sentence)."""
     seconds = math.nan
-    if isinstance(value, str) and (found := _DURATION.fullmatch(value.strip())):
+    if isinstance(value, str) and (found := _DURATION.fullmatch(value)):
         seconds = float(found[1]) * _UNITS[found[2] or ""]
     elif isinstance(value, int | float) and not isinstance(value, bool):
         seconds = min(value, _MOST_SECONDS + 1) + 0.0  # a huge whole number has no float
@@ -48,7 +49,7 @@ def parse_duration(value: object) -> float:
 
 def parse_size(value: object) -> int:
     """Bytes from a number of them or a text such as `512MiB` or `1GB`. Raises ValueError (half a sentence)."""
-    if isinstance(value, str) and (found := _SIZE.fullmatch(value.strip())):
+    if isinstance(value, str) and (found := _SIZE.fullmatch(value)):
         power = " kmgt".index((found[2] or " ").lower())
         return int(float(found[1]) * (1024 if found[3] else 1000) ** power)
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
@@ -67,8 +68,8 @@ def parse_cap(value: object) -> int | None:
 
 def parse_count(value: object) -> int:
     """A whole number from 1 on; text only as a variable has it."""
-    if isinstance(value, str) and value.strip().isascii() and value.strip().isdigit():
-        value = int(value.strip()[:_MOST_DIGITS])
+    if isinstance(value, str):
+        return parse_whole(value, 1)
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise ValueError(f"must be a whole number from 1 on, not {_shown(value)}")
     return value

@@ -7,6 +7,8 @@ import os
 import socket
 from collections.abc import Mapping
 
+from kranzq.model.whole import parse_whole
+
 
 class ServiceManager:
     """The manager behind `NOTIFY_SOCKET`, if there is one."""
@@ -14,8 +16,10 @@ class ServiceManager:
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._address = environ.get("NOTIFY_SOCKET", "")
         pid, interval = environ.get("WATCHDOG_PID", ""), environ.get("WATCHDOG_USEC", "")
-        mine = not pid or pid == str(os.getpid())
-        self.ping_every_s = int(interval) / 2_000_000 if mine and interval.isdigit() and int(interval) > 0 else None
+        self.ping_every_s: float | None = None
+        if not pid or pid == str(os.getpid()):
+            with contextlib.suppress(ValueError):
+                self.ping_every_s = parse_whole(interval, 1) / 2_000_000
 
     def say(self, *lines: str) -> None:
         """Send lines such as READY=1; a manager that does not listen is no fault of ours."""
@@ -26,4 +30,6 @@ class ServiceManager:
             contextlib.suppress(OSError),
             socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as one,
         ):
-            one.sendto("\n".join(lines).encode(), address)
+            # a path with an end of a line in it must not say anything of its own
+            shown = (line.replace("\n", "\\n") for line in lines)
+            one.sendto("\n".join(shown).encode("utf-8", "surrogateescape"), address)

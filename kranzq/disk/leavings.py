@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import shutil
 import stat
 from collections.abc import Callable, Iterator
 
@@ -67,6 +66,8 @@ def _remove(folder: int, name: str) -> None:
     try:
         os.unlink(name, dir_fd=folder)
     except IsADirectoryError:
+        import shutil  # noqa: PLC0415 - it brings all its archive formats, and most sweeps meet no folder
+
         shutil.rmtree(name, ignore_errors=True, dir_fd=folder)
     except OSError:
         pass  # the next sweep tries again

@@ -24,7 +24,6 @@ from kranzq.model.claim import Place
 from kranzq.model.clock import Clock, SystemClock, rfc3339
 from kranzq.model.entry import Entry, Own, render
 from kranzq.model.ids import MissionId
-from kranzq.model.outcome import Retire
 from kranzq.model.state import State
 from kranzq.trust.key import Key
 from kranzq.trust.mac import sign
@@ -172,8 +171,11 @@ class _Approval:
         """What must be true or on disk before the entry; the queue's lock is held, and nothing is in the way of it."""
         runs = _runs(self._approver, mission)
         last = runs.last(mission) if runs is not None and self._request.once else None
-        if last is not None and last.state == "ended" and isinstance(last.fate, Retire):
-            raise _HasEnded(last)
+        if last is not None and last.state == "ended":
+            from kranzq.model.outcome import Retire  # noqa: PLC0415
+
+            if isinstance(last.fate, Retire):
+                raise _HasEnded(last)
         if self._request.after:
             self._check_predecessors(runs)
         if self._queue.places(mission):  # only --again gets here beside another entry of the mission

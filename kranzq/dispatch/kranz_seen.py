@@ -8,10 +8,9 @@ from __future__ import annotations
 import os
 import re
 
-from kranzq.busy.foreign import EVENTS
 from kranzq.disk.read import open_folder
-from kranzq.dispatch.predecessors import kranz_status
 from kranzq.errors import BadMissionId
+from kranzq.model.checkout import EVENTS
 from kranzq.model.entry import Entry
 from kranzq.model.ids import MissionId
 from kranzq.model.state import State
@@ -23,6 +22,8 @@ _MOST = 500
 
 def kranz_says(kranz_fd: int, mission: str | None) -> str | None:
     """The mission's status in kranz's own words, None where kranz does not know it or says something strange."""
+    from kranzq.dispatch.predecessors import kranz_status  # noqa: PLC0415 - an enqueue asks the next one only
+
     try:
         status = kranz_status(kranz_fd, MissionId(mission)) if mission is not None else None
     except BadMissionId:

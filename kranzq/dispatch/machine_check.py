@@ -9,13 +9,11 @@ from __future__ import annotations
 import ctypes
 import fcntl
 import os
-import re
 import shutil
 import struct
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from kranzq.disk.mounts import NETWORK, mount_at
 from kranzq.dispatch.checkup import Check

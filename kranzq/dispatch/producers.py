@@ -6,7 +6,6 @@ than its time to live it is an orphan, and may be reclaimed; while an entry, a c
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -21,6 +20,7 @@ from kranzq.model.clock import Clock, SystemClock, rfc3339, seconds_of
 from kranzq.model.ids import MissionId
 from kranzq.model.source import Source
 from kranzq.model.state import State
+from kranzq.model.whole import parse_whole
 from kranzq.runs.folders import Runs
 from kranzq.runs.record import RunRecord
 
@@ -86,10 +86,9 @@ class Binding:
 def time_to_live(environ: Mapping[str, str]) -> float:
     """After how many seconds a binding that nothing names is an orphan."""
     try:
-        seconds = float(environ.get(TTL_VARIABLE, ""))
+        return float(parse_whole(environ.get(TTL_VARIABLE, "")))
     except ValueError:
         return TTL_S
-    return seconds if math.isfinite(seconds) and seconds >= 0 else TTL_S
 
 
 @dataclass(slots=True)

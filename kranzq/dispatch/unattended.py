@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Protocol
 from kranzq.backend import MissionQueue
 from kranzq.model.claim import Claimed
 from kranzq.model.ids import MissionId
-from kranzq.model.process import Liveness
 
 if TYPE_CHECKING:
     from kranzq.dispatch.parts import Parts
@@ -52,6 +51,7 @@ def settle_unattended(make_parts: Callable[[], Parts], queue: ClaimQueue, missio
 def is_gone(parts: Parts, runs: Runs, claimed: Claimed) -> bool:
     """Whether the holder of a claim is proven gone."""
     from kranzq.dispatch.evidence import Backstop, judge_holder  # noqa: PLC0415
+    from kranzq.model.process import Liveness  # noqa: PLC0415
 
     record = runs.of_claim(claimed.place.mission, claimed.place.name)
     judged = judge_holder(claimed, record, Backstop(parts.clock, remembers=False), in_hand=False)

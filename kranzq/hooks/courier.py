@@ -199,7 +199,8 @@ def open_log(outbox: str) -> int:
 
 
 def say(outbox: str, text: str) -> None:
-    """One line in the log."""
+    """One line in the log, whatever names are in it."""
+    text = "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
     fd = open_log(outbox)
     with contextlib.suppress(OSError):
         os.write(fd, f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}\n".encode("utf-8", "replace"))

@@ -107,7 +107,10 @@ class Outbox:
 
     def _next(self) -> int:
         """A number behind all that wait, whatever the clock says: files of a mission are handed over in order."""
-        last = max((int(head) for name in self._waiting() if (head := name.partition(".")[0]).isdigit()), default=0)
+        heads = (name.partition(".")[0] for name in self._waiting())
+        last = max(
+            (int(head) for head in heads if head.isascii() and head.isdigit() and len(head) <= _DIGITS), default=0
+        )
         return max(time.time_ns(), last + 1)
 
     def _waiting(self) -> list[str]:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+EVENTS = "events.jsonl"
+"""What a kranz engine writes in the folder of a mission that it works on."""
+
 
 @dataclass(frozen=True, slots=True)
 class Checkout:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from kranzq.model.entry import Entry
 from kranzq.model.ids import MissionId
-from kranzq.model.process import ProcessIdentity
 from kranzq.model.state import State
+
+if TYPE_CHECKING:
+    from kranzq.model.process import ProcessIdentity
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,6 @@ FORMS = "Write +90m, +2h30m, or a time with its zone such as 2030-01-31T09:00:00
 
 def parse_when(text: str, now: float) -> float:
     """The wall time that `text` means at the time `now`, in seconds. Raises ValueError with half a sentence."""
-    text = text.strip()
     if found := _FROM_NOW.fullmatch(text):
         seconds = float(sum(int(count) * unit for count, unit in zip(found.groups(), _UNITS, strict=True) if count))
         if seconds > _MOST_S:

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,13 +23,6 @@ env -i setsid sh -c 'trap "" TERM; while :; do sleep 86397.{tag}; done' &
 echo start >> {notes}/told
 [ -e {notes}/release ] || wait
 """
-
-
-@pytest.fixture
-def lab(checkout: Path) -> Iterator[Laboratory]:
-    """A checkout to experiment in."""
-    with Laboratory(checkout) as one:
-        yield one
 
 
 def started(lab: Laboratory, mission: str) -> None:

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import secrets
 import signal
 import sys
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from kranzq import wiring
 from kranzq.model.entry import Entry, Own, render
 from kranzq.model.ids import MissionId
 from kranzq.trust.mac import sign
+from kranzq.wiring import trusting
 from tests.laboratory import REPO, Laboratory, wait_for
+from tests.scenes import begun, configure
 
 pytestmark = pytest.mark.slow
 DEAF = (
@@ -27,32 +27,16 @@ DEAF = (
 LIMITED = 'echo 0 > /proc/sys/user/max_inotify_{what} && exec "$@"'
 
 
-@pytest.fixture
-def lab(checkout: Path) -> Iterator[Laboratory]:
-    """A checkout to experiment in."""
-    with Laboratory(checkout) as one:
-        yield one
-
-
-def configure(text: str) -> None:
-    """Write the user's settings."""
-    config = Path(os.environ["XDG_CONFIG_HOME"]) / "kranzq"
-    config.mkdir(parents=True, exist_ok=True)
-    (config / "config.toml").write_text(text)
-
-
 def signed(lab: Laboratory, mission: str, number: int) -> tuple[str, bytes]:
     """The name and the content of an entry that nobody has put into the queue yet."""
     own = Own(id=secrets.token_hex(16), command=lab.alone(mission))
-    entry = sign(Entry(MissionId(mission), 2, number, own=own), lab.checkout.root, wiring.keyring(os.environ).current())
+    entry = sign(
+        Entry(MissionId(mission), 2, number, own=own), lab.checkout.root, trusting.keyring(os.environ).current()
+    )
     return f"002-{number:020d}-{mission}.json", render(entry)
 
 
-def begun(lab: Laboratory, mission: str, *, seconds: float = 5) -> float:
-    """How long it takes until a mission runs."""
-    began = time.monotonic()
-    wait_for(lambda: lab.count("start", mission), f"{mission} runs: {lab.log()}", seconds=seconds)
-    return time.monotonic() - began
+soon = functools.partial(begun, seconds=5.0)  # long before the timer would find it
 
 
 def test_b27_whatever_is_enqueued_while_a_daemon_starts_is_seen(lab: Laboratory) -> None:
@@ -62,7 +46,7 @@ def test_b27_whatever_is_enqueued_while_a_daemon_starts_is_seen(lab: Laboratory)
         at = time.monotonic() + number * 0.05
         wait_for(lambda until=at: time.monotonic() >= until, "the offset")  # type: ignore[misc]
         lab.enqueue(f"m{number}")
-        took = begun(lab, f"m{number}")
+        took = soon(lab, f"m{number}")
         wait_for(lambda: not lab.entries(), "it is settled")
         process.send_signal(signal.SIGTERM)
 
@@ -98,7 +82,7 @@ def test_b29_an_entry_runs_once_however_it_is_published(lab: Laboratory, how: st
             temporary.unlink()
         else:
             temporary.rename(target)
-    begun(lab, "m1")
+    soon(lab, "m1")
     wait_for(lambda: not [one for one in lab.entries() if one.endswith(("m1.json",)) or ".claimed." in one], "settled")
     lab.run("stop")
 
@@ -128,7 +112,7 @@ def test_b31_without_watches_a_daemon_polls_and_says_so(lab: Laboratory, what: s
     lab.daemon(before=("unshare", "-Ur", "sh", "-c", LIMITED.format(what=what), "sh"))
     record = lab.read(lab.queue / ".daemon.json") or {}
     lab.enqueue("m1")
-    took = begun(lab, "m1")
+    took = soon(lab, "m1")
     shown = lab.run("status", "--json").stdout
 
     assert took < 3
@@ -144,7 +128,7 @@ def test_b33_a_watch_that_never_tells_costs_no_more_than_the_timer(lab: Laborato
     for number in range(3):
         lab.enqueue(f"m{number}")
 
-        assert begun(lab, f"m{number}") < 3
+        assert soon(lab, f"m{number}") < 3
     lab.kill(process)
 
 
@@ -159,7 +143,7 @@ def test_b34_a_daemon_does_not_need_the_folder_it_was_started_in(lab: Laboratory
     folder.rmdir()
     lab.enqueue("m1")
 
-    assert begun(lab, "m1") < 5
+    assert soon(lab, "m1") < 5
 
 
 def test_b34_a_checkout_that_is_away_starts_nothing_until_it_is_back(lab: Laboratory) -> None:
@@ -172,7 +156,7 @@ def test_b34_a_checkout_that_is_away_starts_nothing_until_it_is_back(lab: Labora
     made = lab.root.exists()
     away.rename(lab.root)
     lab.enqueue("m1")
-    begun(lab, "m1")
+    soon(lab, "m1")
 
     assert not made
     assert lab.log().count("is gone") == 1
@@ -184,7 +168,7 @@ def test_b34_a_run_ends_with_an_outcome_whatever_becomes_of_the_checkout(lab: La
     configure("[daemon]\nscan_seconds = 0.3\n")
     lab.enqueue("m1", *lab.alone("m1", 60, 3))
     lab.daemon()
-    begun(lab, "m1")
+    soon(lab, "m1")
     lab.keeper("m1")
     away = lab.root.parent / "away"
     if how == "renamed":
@@ -200,7 +184,7 @@ def test_b34_a_run_ends_with_an_outcome_whatever_becomes_of_the_checkout(lab: La
         wait_for(lambda: "m1 failed" in lab.log(), "the end is said")
         made = False
     lab.enqueue("m2")
-    begun(lab, "m2")
+    soon(lab, "m2")
 
     assert not made
     assert lab.count("start", "m1") == 1

@@ -9,13 +9,13 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from kranzq.liveness import kranz_token
 from tests.laboratory import REPO, Laboratory, is_alive, wait_for
+from tests.scenes import abandoned, begun, configure, ended_alone, passes, through
 
 pytestmark = pytest.mark.slow
 ESCAPES = """
@@ -35,26 +35,12 @@ time.sleep(600)
 KILLED_BETWEEN = '            self.end["survivors"] = self.see'
 
 
-@pytest.fixture
-def lab(checkout: Path) -> Iterator[Laboratory]:
-    """A checkout to experiment in."""
-    with Laboratory(checkout) as one:
-        yield one
-
-
-def configure(text: str) -> None:
-    """Write the user's settings."""
-    config = Path(os.environ["XDG_CONFIG_HOME"]) / "kranzq"
-    config.mkdir(parents=True, exist_ok=True)
-    (config / "config.toml").write_text(text)
-
-
 def test_what_escaped_from_everything_is_still_the_dispatchers(lab: Laboratory) -> None:
     """A process without mark, lock and parents comes to the living dispatcher when the keeper is killed, and ends."""
     configure("[mission]\ngrace_seconds = 0.5\n")
     lab.enqueue("m1", sys.executable, "-I", "-S", "-c", ESCAPES, str(lab.notes))
     drain = lab.start(lab.command("drain"))
-    wait_for(lambda: lab.count("start", "m1"), "it runs")
+    begun(lab)
     escaped = wait_for(lambda: [pid for pid, line in lab.processes().items() if "signal.signal" in line], "it escapes")
     os.kill(lab.keeper("m1"), signal.SIGKILL)
 
@@ -112,14 +98,13 @@ def test_what_is_left_on_purpose_lives_on_and_blocks_nobody(lab: Laboratory, *, 
     keeper = lab.keeper("m1")
     if killed:
         lab.kill(drain)
-    lab.release()
-    wait_for(lambda: not is_alive(keeper), "the keeper has left")
+    ended_alone(lab, keeper)
     wait_for(lab.is_free, "it left the lock free")
     lab.enqueue("m2")
     lab.run("drain")
     daemon = lab.daemon()
     lab.enqueue("m3")
-    wait_for(lambda: lab.count("end", "m3") and not lab.entries(), "m3 runs")
+    through(lab, "m3")
     lab.kill(daemon)
 
     assert lab.outcomes("m1") == ["succeeded"]
@@ -135,7 +120,7 @@ def test_a_mission_that_removes_the_lock_file_stays_alone(lab: Laboratory, *, ha
     lab.enqueue("m1", "/bin/sh", "-c", f"rm {lab.queue}/.busy.flock; exec {' '.join(lab.alone('m1', 60))}")
     lab.enqueue("m2")
     drain = lab.start(lab.command("drain"))
-    wait_for(lambda: lab.count("start", "m1"), f"m1 runs {lab.log()}")
+    begun(lab)
     once = lab.run("drain", "--once", code=None)
     lab.release()
 
@@ -161,12 +146,7 @@ def test_a_removed_run_folder_does_not_let_an_ended_mission_run_again(lab: Labor
     """The mission removes its run folder and its dispatcher is killed: its end is kept and settled all the same."""
     script = f"echo start m1 >> {lab.notes}/told; until [ -e {lab.notes}/release ]; do sleep 0.02; done"
     lab.enqueue("m1", "/bin/sh", "-c", f'{script}; rm -rf "$KRANZ_RUN_DIR"; exit 4')
-    drain = lab.start(lab.command("drain"))
-    wait_for(lambda: lab.count("start", "m1"), "it runs")
-    keeper = lab.keeper("m1")
-    lab.kill(drain)
-    lab.release()
-    wait_for(lambda: not is_alive(keeper), "the keeper has left")
+    ended_alone(lab, abandoned(lab))
     lab.run("drain")
 
     assert lab.told() == ["start m1"]
@@ -178,18 +158,14 @@ def test_a_removed_run_folder_does_not_let_an_ended_mission_run_again(lab: Labor
 def test_stopping_treats_an_adopted_mission_as_one_of_its_own(lab: Laboratory, how: str) -> None:
     """A daemon that found a mission running ends it, waits for it or leaves it, as it would its own."""
     lab.enqueue("m1", *lab.alone("m1", 60))
-    first = lab.daemon()
-    wait_for(lambda: lab.count("start", "m1"), "it runs")
-    keeper = lab.keeper("m1")
-    lab.kill(first)
+    keeper = abandoned(lab, verb="daemon")
     second = lab.daemon(*(["--on-stop", "leave"] if how == "leave" else []))
     wait_for(lambda: "m1 runs already" in lab.log(), "it is adopted")
     if how == "stop --now":
         lab.run("stop", "--now")
     else:
         second.send_signal(signal.SIGTERM)
-        until = time.monotonic() + 0.7
-        wait_for(lambda: time.monotonic() > until, "more than half a second is over")
+        passes(0.7)  # two within half a second would be one wish
     if how == "once":
         assert second.poll() is None
         lab.release()
@@ -207,7 +183,7 @@ def test_as_process_one_of_a_container_a_stop_puts_the_mission_back(lab: Laborat
     """Its end would kill the mission anyhow, so it ends it in order, uncounted, and it buries what it is given."""
     lab.enqueue("m1", *lab.alone("m1", 60))
     container = lab.daemon(before=("unshare", "--pid", "--fork", "--kill-child", "--mount-proc"))
-    wait_for(lambda: lab.count("start", "m1"), "it runs")
+    begun(lab)
     lab.keeper("m1")
     inner = Path(f"/proc/{container.pid}/task/{container.pid}/children").read_text().split()
     os.kill(int(inner[0]), signal.SIGTERM)
@@ -229,7 +205,7 @@ def test_b23_a_service_manager_hears_when_it_is_ready_and_alive_and_missions_out
         lab.enqueue("m1", *lab.alone("m1", 60))
         daemon = lab.daemon(env={"NOTIFY_SOCKET": address, "WATCHDOG_USEC": "200000"})
         said = [manager.recv(1000).decode()]
-        wait_for(lambda: lab.count("start", "m1"), "it runs")
+        begun(lab)
         keeper = lab.keeper("m1")
         while len(said) < 12:
             said.append(manager.recv(1000).decode())
@@ -257,9 +233,9 @@ def test_a_reader_that_went_away_does_not_stop_a_daemon(lab: Laboratory) -> None
     process.stdout.close()
     process.stderr.close()
     lab.enqueue("m1")
-    wait_for(lambda: lab.count("end", "m1") and not lab.entries(), "m1 runs")
+    through(lab, "m1")
     lab.enqueue("m2")
-    wait_for(lambda: lab.count("end", "m2") and not lab.entries(), "m2 runs")
+    through(lab, "m2")
     lab.run("stop")
 
     assert process.wait(10) == 0
@@ -268,12 +244,7 @@ def test_a_reader_that_went_away_does_not_stop_a_daemon(lab: Laboratory) -> None
 def test_ends_are_settled_while_kranz_has_the_checkout(lab: Laboratory) -> None:
     """A kranz at work keeps new missions from starting, and does not keep a recorded end from its place."""
     lab.enqueue("m1", *lab.alone("m1", 60))
-    drain = lab.start(lab.command("drain"))
-    wait_for(lambda: lab.count("start", "m1"), "it runs")
-    keeper = lab.keeper("m1")
-    lab.kill(drain)
-    lab.release()
-    wait_for(lambda: not is_alive(keeper), "the keeper has left")
+    ended_alone(lab, abandoned(lab))
     lab.enqueue("m2")
     (lab.queue / ".repo.busy.lock").write_text(f"{os.getpid()}\n{int(time.time())}\n{kranz_token(os.getpid())}\n0\n")
     once = lab.run("drain", "--once", code=None)

@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -61,13 +60,6 @@ stop = subprocess.run([*python, "-C", root, "stop"], capture_output=True, text=T
 print(json.dumps({"claims": json.loads(found.stdout)["claims"], "alive": [one.poll() is None for one in impostors],
     "stop": stop.returncode, "second": second.wait(20)}))
 """
-
-
-@pytest.fixture
-def lab(checkout: Path) -> Iterator[Laboratory]:
-    """A checkout to experiment in."""
-    with Laboratory(checkout) as one:
-        yield one
 
 
 def started(lab: Laboratory, mission: str, times: int = 1) -> None:

@@ -8,13 +8,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from kranzq.model.clock import seconds_of
 from tests.laboratory import REPO, Laboratory, is_alive, wait_for
+from tests.scenes import abandoned, begun, configure, passes, through
 
 pytestmark = pytest.mark.slow
 FULL = """
@@ -79,26 +79,6 @@ print(json.dumps(found))
 """
 
 
-@pytest.fixture
-def lab(checkout: Path) -> Iterator[Laboratory]:
-    """A checkout to experiment in."""
-    with Laboratory(checkout) as one:
-        yield one
-
-
-def configure(text: str) -> None:
-    """Write the user's settings."""
-    config = Path(os.environ["XDG_CONFIG_HOME"]) / "kranzq"
-    config.mkdir(parents=True, exist_ok=True)
-    (config / "config.toml").write_text(text)
-
-
-def passes(seconds: float) -> None:
-    """Let a span of time go by, in which something must not happen."""
-    until = time.monotonic() + seconds
-    wait_for(lambda: time.monotonic() >= until, "the time")
-
-
 @pytest.mark.system("unshare", "mount")
 def test_a_full_or_read_only_disk_loses_nothing_and_says_so(lab: Laboratory) -> None:
     """Nothing is begun that could not be recorded, an end is recorded all the same, and space is all it needs."""
@@ -122,10 +102,7 @@ def test_a_full_or_read_only_disk_loses_nothing_and_says_so(lab: Laboratory) -> 
 def test_b38_a_run_record_that_is_broken_counts_as_none(lab: Laboratory, content: bytes) -> None:
     """A claim whose record a power cut destroyed is judged by its name and goes back."""
     lab.enqueue("m1", *lab.alone("m1", 60))
-    daemon = lab.daemon()
-    wait_for(lambda: lab.count("start", "m1"), "m1 runs")
-    keeper = lab.keeper("m1")
-    lab.kill(daemon)
+    keeper = abandoned(lab, verb="daemon")
     os.kill(keeper, signal.SIGKILL)
     wait_for(lambda: not is_alive(keeper), "the keeper is gone")
     (lab.root / ".kranz/missions/m1/dispatch/001/run.json").write_bytes(content)
@@ -147,7 +124,7 @@ def test_b38_broken_files_of_a_dispatcher_stop_nobody(lab: Laboratory, name: str
     (lab.queue / name).write_bytes(content)
     daemon = lab.daemon()
     lab.enqueue("m2")
-    wait_for(lambda: lab.count("end", "m2") and not lab.entries(), "both have run")
+    through(lab, "m2")
     lab.run("stop")
 
     assert daemon.wait(10) == 0
@@ -311,7 +288,7 @@ def test_a_daemon_with_nothing_to_do_uses_nothing(lab: Laboratory, what: str) ->
         )
     daemon = lab.daemon()
     if what != "idle":
-        wait_for(lambda: lab.count("start", "m1"), "the mission runs")
+        begun(lab)
         lab.keeper("m1")
     if what == "an adopted mission sleeps":
         lab.kill(daemon)

@@ -7,7 +7,6 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +25,6 @@ locks = [os.readlink(one) for one in links if os.path.lexists(one) and "flock" i
 with open(sys.argv[1], "a") as file:
     file.write(json.dumps(event | {"cwd": os.getcwd(), "marks": marks, "locks": locks}) + "\\n")
 """
-
-
-@pytest.fixture
-def lab(checkout: Path) -> Iterator[Laboratory]:
-    """A checkout to experiment in."""
-    with Laboratory(checkout) as one:
-        yield one
 
 
 def configure(lab: Laboratory, *command: str, hooks: tuple[str, ...] = HOOKS) -> None:

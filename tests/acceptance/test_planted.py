@@ -22,12 +22,12 @@ from typing import Any
 
 import pytest
 
-from kranzq import wiring
 from kranzq.liveness import identity_of, kranz_token, me, suffix_k4
 from kranzq.model.entry import Entry, Own, render
 from kranzq.model.ids import MissionId
 from kranzq.model.process import ProcessIdentity
 from kranzq.trust.mac import sign
+from kranzq.wiring import trusting
 from tests.laboratory import REPO, wait_for
 
 pytestmark = [pytest.mark.system("git", "strace"), pytest.mark.slow, pytest.mark.timeout(300)]
@@ -121,7 +121,7 @@ class Planter:
         )
         entry = Entry(MissionId(mission), 0, self.number, own=own)
         if signed_for is not None:
-            entry = sign(entry, signed_for, wiring.keyring(os.environ).current())
+            entry = sign(entry, signed_for, trusting.keyring(os.environ).current())
         data = render(entry)
         data = data.replace(b"/usr/bin/touch", b"/bin/touch") if wrong else data
         self.write(f"queue/000-{self.number:020d}-{mission}.json", data)

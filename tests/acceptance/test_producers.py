@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import sys
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,13 +12,6 @@ import pytest
 from tests.laboratory import Laboratory
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture
-def lab(checkout: Path) -> Iterator[Laboratory]:
-    """A checkout to experiment in."""
-    with Laboratory(checkout) as one:
-        yield one
 
 
 def sources(lab: Laboratory, *flags: str, env: dict[str, str] | None = None) -> dict[str, Any]:

@@ -3,21 +3,12 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from tests.laboratory import REPO, Laboratory, wait_for
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture
-def lab(checkout: Path) -> Iterator[Laboratory]:
-    """A checkout to experiment in."""
-    with Laboratory(checkout) as one:
-        yield one
 
 
 def mission(lab: Laboratory, harm: str, seconds: float = 0) -> tuple[str, ...]:

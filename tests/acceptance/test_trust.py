@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from kranzq import wiring
+from kranzq.wiring import trusting
 from tests.laboratory import REPO, Laboratory, wait_for
 
 pytestmark = [pytest.mark.system("git"), pytest.mark.slow]
@@ -149,9 +149,9 @@ def test_withdrawing_takes_back_all_that_was_allowed(lab: Laboratory) -> None:
 def test_a_rotated_key_signs_and_the_old_one_still_verifies(lab: Laboratory) -> None:
     """What was queued before the rotation runs after it; `trust` and `check` show both keys and since when."""
     lab.run("enqueue", "before", "--", "true")
-    old = wiring.keyring(os.environ).current().id
+    old = trusting.keyring(os.environ).current().id
     assert "signs from now on" in lab.run("trust", "--rotate-key").stdout
-    new = wiring.keyring(os.environ).current().id
+    new = trusting.keyring(os.environ).current().id
     lab.run("enqueue", "after", "--", "true")
 
     keys = json.loads(lab.run("trust", "--json").stdout)["keys"]
@@ -167,7 +167,7 @@ def test_a_rotated_key_signs_and_the_old_one_still_verifies(lab: Laboratory) -> 
 def test_an_unsafe_key_is_named_and_mended_by_a_new_one(lab: Laboratory) -> None:
     """A key file that others could read is a fault with the cure; older keys do not hide it."""
     lab.run("enqueue", "m", "--", "true")
-    key = wiring.keyring(os.environ).current()
+    key = trusting.keyring(os.environ).current()
     path = Path(os.environ["XDG_STATE_HOME"]) / "kranzq/keys" / f"{key.id}.key"
     path.chmod(0o644)
 

@@ -5,28 +5,19 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kranzq import wiring
 from kranzq.model.entry import Own
 from kranzq.model.outcome import Rotate, Wait
+from kranzq.wiring import queues
 from tests.factories import kranz_name
 from tests.laboratory import Laboratory, wait_for
 
 pytestmark = pytest.mark.slow
 SELDOM = {"KRANZQ_DAEMON_SCAN_SECONDS": "600"}
 LATER = "2126-01-01T00:00:00Z"
-
-
-@pytest.fixture
-def lab(checkout: Path) -> Iterator[Laboratory]:
-    """A checkout to experiment in."""
-    with Laboratory(checkout) as one:
-        yield one
 
 
 def listed(lab: Laboratory) -> dict[str, dict[str, Any]]:
@@ -286,7 +277,7 @@ def test_what_is_enqueued_for_later_is_signed_and_durable(lab: Laboratory) -> No
     """An entry that waits was published as any other: complete, with its own number, visible to everybody."""
     lab.run("enqueue", "m1", "--not-before", "+1h", "--env", "A=b", "--", "true")
     lab.run("enqueue", "m2", "--", "true")
-    with wiring.make_queue(lab.checkout) as queue:
+    with queues.make_queue(lab.checkout) as queue:
         entries = [queue.read(place) for place in queue.places()]
 
     assert [entry.number for entry in entries if entry is not None] == [0, 1]

@@ -15,7 +15,7 @@ from kranzq.model.entry import Entry
 from kranzq.model.state import State
 from kranzq.testing.contract import BackendContract
 from kranzq.testing.store import claim_as_gone
-from kranzq.wiring import mission_backend
+from kranzq.wiring.library import mission_backend
 
 
 class MemoryStore:

@@ -5,28 +5,20 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
-from kranzq import wiring
 from kranzq.model.entry import Entry
 from kranzq.model.ids import MissionId
 from kranzq.model.state import State
 from kranzq.trust.mac import Signature, verify
+from kranzq.wiring import queues, trusting
 from tests.laboratory import Laboratory
 
 pytestmark = [pytest.mark.crash, pytest.mark.slow]
 MOST_CHANGES = 60
-
-
-@pytest.fixture
-def lab(checkout: Path) -> Iterator[Laboratory]:
-    """A checkout to experiment in."""
-    with Laboratory(checkout) as one:
-        yield one
 
 
 @dataclass(frozen=True)
@@ -82,7 +74,7 @@ VERBS = {
 
 def entries_of(lab: Laboratory, mission: str) -> list[tuple[State, Entry | None]]:
     """Where entries of a mission are, each with its content."""
-    with wiring.make_queue(lab.checkout) as queue:
+    with queues.make_queue(lab.checkout) as queue:
         return [(place.state, queue.read(place)) for place in queue.places(MissionId(mission))]
 
 
@@ -103,11 +95,11 @@ def test_a_verb_killed_before_every_change_of_the_disk_can_be_repeated(lab: Labo
         for state, entry in left:
             assert state in verb.between
             assert entry is not None
-            assert verify(entry, lab.checkout.root, wiring.keyring(os.environ)) is Signature.VALID
+            assert verify(entry, lab.checkout.root, trusting.keyring(os.environ)) is Signature.VALID
         lab.run(*words)
         done = entries_of(lab, mission)
         assert [state for state, _ in done] == [verb.after]
-        with wiring.make_queue(lab.checkout) as queue:
+        with queues.make_queue(lab.checkout) as queue:
             queue.remove(MissionId(mission))
         if code == 0:
             break

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -44,13 +43,6 @@ STEPS = {
     "before the unlock": "before:kranzq.busy.lock:Hold.unlock:1",
     "after the unlock": "after:kranzq.busy.lock:Hold.unlock:1",
 }
-
-
-@pytest.fixture
-def lab(checkout: Path) -> Iterator[Laboratory]:
-    """A checkout to experiment in."""
-    with Laboratory(checkout) as one:
-        yield one
 
 
 def dispatch_killed(lab: Laboratory, point: str, *verb: str) -> int:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -20,13 +18,6 @@ STEPS = {
     "after the entry": "after:kranzq.backends.file.entries:atomic.publish:1",
     "after all": "after:kranzq.backends.file.entries:enqueue:1",
 }
-
-
-@pytest.fixture
-def lab(checkout: Path) -> Iterator[Laboratory]:
-    """A checkout to experiment in."""
-    with Laboratory(checkout) as one:
-        yield one
 
 
 def enqueue_killed(lab: Laboratory, point: str, mission: str) -> int:

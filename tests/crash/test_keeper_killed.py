@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -40,13 +39,6 @@ STEPS = {  # the line before which it dies, and 0: nothing had run, 1: its end w
     "after the second record": ('            self.tell({"survivors"', -1),
     "before the last act": ("        if recorded and self.dispatcher_is_gone():", -1),
 }
-
-
-@pytest.fixture
-def lab(checkout: Path) -> Iterator[Laboratory]:
-    """A checkout to experiment in."""
-    with Laboratory(checkout) as one:
-        yield one
 
 
 def mortal_keeper(lab: Laboratory, step: str, *, both: bool) -> dict[str, str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -32,13 +31,6 @@ SECOND = {
     "after settling": "after:kranzq.dispatch.recover:settle:1",
     "after recovery": "after:kranzq.dispatch.recover:Recovery.recover:1",
 }
-
-
-@pytest.fixture
-def lab(checkout: Path) -> Iterator[Laboratory]:
-    """A checkout to experiment in."""
-    with Laboratory(checkout) as one:
-        yield one
 
 
 def killed_at(lab: Laboratory, point: str, verb: str) -> int:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from kranzq import wiring
 from kranzq.model.ids import MissionId
+from kranzq.wiring import queues
 from tests.laboratory import Laboratory, wait_for
 
 pytestmark = [pytest.mark.race, pytest.mark.slow]
@@ -35,16 +33,9 @@ while time.monotonic() < until:
 """
 
 
-@pytest.fixture
-def lab(checkout: Path) -> Iterator[Laboratory]:
-    """A checkout to experiment in."""
-    with Laboratory(checkout) as one:
-        yield one
-
-
 def places(lab: Laboratory, mission: str) -> int:
     """In how many places a mission is."""
-    with wiring.make_queue(lab.checkout) as queue, queue.change():
+    with queues.make_queue(lab.checkout) as queue, queue.change():
         return len(queue.places(MissionId(mission)))
 
 

@@ -10,8 +10,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
@@ -23,13 +22,6 @@ ENQUEUERS = 10
 MISSIONS = int(SECONDS * 0.6) + 1
 """How many each enqueuer queues: about as many as are worked off in the time."""
 IN_FRONT = ("sh", "-c", '"$@" & wait', "sh")
-
-
-@pytest.fixture
-def lab(checkout: Path) -> Iterator[Laboratory]:
-    """A checkout to experiment in."""
-    with Laboratory(checkout) as one:
-        yield one
 
 
 def in_thread(call: Callable[[], None], faults: list[BaseException]) -> threading.Thread:
@@ -164,9 +156,10 @@ def test_recover_in_a_loop_beside_a_working_drain_disturbs_nothing(lab: Laborato
     drain = lab.start(lab.command("drain"), log="drain")
     looks = 0
     program = (
-        "import sys, os; from kranzq import wiring; c = wiring.find_checkout(sys.argv[1], os.environ)\n"
+        "import sys, os; from kranzq.wiring import checkouts, dispatching\n"
+        "c = checkouts.find_checkout(sys.argv[1], os.environ)\n"
         "while os.path.exists(sys.argv[2]):\n"
-        "    for one in wiring.recover(c, os.environ).findings:\n"
+        "    for one in dispatching.recover(c, os.environ).findings:\n"
         "        print(one.mission, one.verdict.value, one.evidence, one.action, flush=True)\n"
     )
     flag = lab.notes / "look"

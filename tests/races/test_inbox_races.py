@@ -25,7 +25,7 @@ for one in range(count):
 """
 ADMIT = """
 import sys, time
-from kranzq import wiring
+from kranzq.wiring import queues
 from kranzq.backend import Past
 from kranzq.model.checkout import Checkout
 checkout = Checkout(sys.argv[1], has_git=True)
@@ -33,7 +33,7 @@ print("ready", flush=True)
 sys.stdin.readline()
 until = time.monotonic() + 60
 while time.monotonic() < until:
-    with wiring.make_queue(checkout) as queue:
+    with queues.make_queue(checkout) as queue:
         problems = queue.admit_dropped(lambda mission: Past())
         assert not problems, problems
         if len(list(queue.queued())) >= int(sys.argv[2]):

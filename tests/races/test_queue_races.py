@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from kranzq import queue as q
-from kranzq import wiring
 from kranzq.liveness import kranz_token
+from kranzq.wiring import trusting
 from tests.factories import kranz_entry, kranz_name, names, run_python
 
 Together = Callable[..., list[subprocess.Popen[str]]]
@@ -265,7 +265,7 @@ def test_b52_a_busy_checkout_costs_nothing(together: Together, checkout: Path) -
 
 def test_a_kranz_that_claims_beside_us_gets_each_entry_instead_of_us(together: Together, checkout: Path) -> None:
     """A stand-in that renames as kranz does, without our lock, and three of ours: each entry has one taker."""
-    wiring.approvals(os.environ).allow_unsigned(str(checkout))
+    trusting.approvals(os.environ).allow_unsigned(str(checkout))
     q.enqueue(checkout, "m-first")
     queue, token = checkout / ".kranz/queue", kranz_token(os.getpid())
     assert token is not None

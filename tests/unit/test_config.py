@@ -358,7 +358,7 @@ def test_unknown_variables_are_listed() -> None:
 
 @pytest.mark.parametrize(
     ("value", "seconds"),
-    [("90s", 90), ("5m", 300), ("2h", 7200), ("1d", 86400), ("1.5h", 5400), (" 7 ", 7), ("0", 0), (3, 3), (0.25, 0.25)],
+    [("90s", 90), ("5m", 300), ("2h", 7200), ("1d", 86400), ("1.5h", 5400), ("7 s", 7), ("0", 0), (3, 3), (0.25, 0.25)],
 )
 def test_durations(value: object, seconds: float) -> None:
     """A duration is a number of seconds or a number with a unit."""
@@ -367,7 +367,26 @@ def test_durations(value: object, seconds: float) -> None:
 
 @pytest.mark.parametrize(
     "value",
-    ["", "5 minutes", "-1s", "1h30m", "1e3", "٣s", None, True, -1, float("inf"), float("nan"), 10**400, "4000d"],
+    [
+        "",
+        "5 minutes",
+        "-1s",
+        "1h30m",
+        "1e3",
+        "٣s",
+        "+5",
+        "1_0",
+        " 5 ",
+        "5\n",
+        "5\u00a0s",
+        None,
+        True,
+        -1,
+        float("inf"),
+        float("nan"),
+        10**400,
+        "4000d",
+    ],
 )
 def test_no_durations(value: object) -> None:
     """Anything else is refused with examples, also what no clock could count."""
@@ -393,7 +412,7 @@ def test_sizes(value: object, size: int) -> None:
     assert parse_size(value) == size
 
 
-@pytest.mark.parametrize("value", ["", "GiB", "-1", "1XB", "1iB", True, 1.5, None])
+@pytest.mark.parametrize("value", ["", "GiB", "-1", "+1", "1_0", "٣", " 1 ", "1\u212aB", "1XB", "1iB", True, 1.5, None])
 def test_no_sizes(value: object) -> None:
     """Anything else is refused with examples."""
     with pytest.raises(ValueError, match="such as 512MiB"):

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from kranzq import queue as q
-from kranzq import wiring
 from kranzq.backend import Backend
 from kranzq.errors import (
     BadMissionId,
@@ -33,6 +32,7 @@ from kranzq.model.state import State
 from kranzq.runs.folders import CANCEL, Runs
 from kranzq.runs.record import RunRecord
 from kranzq.testing.store import claim_as_gone
+from kranzq.wiring import library, trusting
 from tests.factories import kranz_entry, kranz_name, make_queue, names, run_python
 
 PRELUDE = "import os, sys\nfrom kranzq import queue as q\nroot = sys.argv[1]\n"
@@ -75,7 +75,9 @@ def test_the_library_needs_no_daemon_and_no_init(checkout: Path) -> None:
 
 def test_the_library_is_a_backend(checkout: Path) -> None:
     """The type checker holds the mission queue against the contract."""
-    backend: Backend[Entry, Entry, State, Claim] = wiring.mission_backend(Checkout(str(checkout), has_git=True), os.environ)
+    backend: Backend[Entry, Entry, State, Claim] = library.mission_backend(
+        Checkout(str(checkout), has_git=True), os.environ
+    )
 
     assert backend.entries() == []
 
@@ -174,7 +176,7 @@ def test_a_planted_entry_is_not_handed_out(checkout: Path) -> None:
     del value["kranzq"]["mac"], value["kranzq"]["key"]
     path.write_text(json.dumps(value))
     assert q.claim_front(checkout) is None
-    wiring.approvals(os.environ).allow_unsigned(str(checkout))
+    trusting.approvals(os.environ).allow_unsigned(str(checkout))
     mine = q.claim_front(checkout)
     assert mine is not None
     assert mine.entry.own is not None
@@ -600,7 +602,7 @@ def test_an_entry_that_should_wait_waits(checkout: Path) -> None:
 def test_claims_for_other_processes_are_judged_by_them(checkout: Path) -> None:
     """A supervisor may claim for a worker: the claim is the worker's and ends with it."""
     q.enqueue(checkout, "m-1")
-    backend = wiring.mission_backend(Checkout(str(checkout), has_git=True), os.environ)
+    backend = library.mission_backend(Checkout(str(checkout), has_git=True), os.environ)
     claim_as_gone(backend)
 
     assert q.recover_dead_claims(checkout) == 1

@@ -11,10 +11,10 @@ import time
 from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from kranzq.backend import Accepted, Candidate
-from kranzq.backends.file import aside, claims, entries, retention, sequence, sources
+from kranzq.backends.file import aside, claims, entries, sequence, sources
 from kranzq.backends.file.change import PATIENCE_S, change, number_lock
 from kranzq.backends.file.entries import Bad
 from kranzq.backends.file.folders import Folders, ignore_runtime_state, sweep
@@ -22,15 +22,17 @@ from kranzq.backends.file.inbox import Inbox
 from kranzq.backends.file.layout import PAUSED, parse_entry_name
 from kranzq.backends.file.moves import Moves
 from kranzq.disk import atomic
-from kranzq.disk.leavings import IsGone
 from kranzq.disk.read import Unreadable, read_regular
 from kranzq.model.checkout import Checkout
 from kranzq.model.claim import Claimed, Place
 from kranzq.model.entry import Entry
 from kranzq.model.ids import MissionId
-from kranzq.model.outcome import Fate
 from kranzq.model.source import Source
 from kranzq.model.state import State
+
+if TYPE_CHECKING:
+    from kranzq.disk.leavings import IsGone
+    from kranzq.model.outcome import Fate
 
 
 class FileQueue(Moves, Inbox):
@@ -160,7 +162,9 @@ class FileQueue(Moves, Inbox):
 
     def carry_out(self, place: Place, fate: Fate) -> Fate:
         """Do exactly `fate`; `change` must be held."""
-        return claims.carry_out(self.folders, place, fate)
+        from kranzq.backends.file import fates  # noqa: PLC0415 - only who settles an end
+
+        return fates.carry_out(self.folders, place, fate)
 
     def quarantine(self, place: Place, why: str) -> None:
         """Set a candidate aside that must never run."""
@@ -219,10 +223,14 @@ class FileQueue(Moves, Inbox):
 
     def prune_quarantine(self, count: int, age_s: float) -> int:
         """Remove old quarantined files; how many."""
+        from kranzq.backends.file import retention  # noqa: PLC0415 - only dispatchers clear away
+
         return retention.prune_quarantine(self.folders, count, age_s)
 
     def sweep_leavings(self, is_gone: IsGone) -> int:
         """Remove temporary files of writers that are gone; how many."""
+        from kranzq.backends.file import retention  # noqa: PLC0415 - as above
+
         return retention.sweep_leavings(self.folders, is_gone)
 
     def paused(self) -> str | None:

@@ -21,8 +21,6 @@ from kranzq.disk import atomic
 from kranzq.disk.modes import open_lock_file
 from kranzq.disk.read import Unreadable, read_regular
 from kranzq.errors import LocksUnsupported, QueueLocked
-from kranzq.liveness import judge_claim
-from kranzq.model.process import Liveness
 
 PATIENCE_S = 5.0
 STALE_S = 10.0
@@ -132,6 +130,9 @@ def _clear_stale(folders: Folders, unchanged: _Unchanged) -> None:
         return
     if found is None:
         return
+    from kranzq.liveness import judge_claim  # noqa: PLC0415 - rarely is anybody in the way
+    from kranzq.model.process import Liveness  # noqa: PLC0415
+
     text = found.data.decode("ascii", "replace").strip()
     pid = text.split(".", 1)[0]
     ours = text.endswith(f".{_MARK}")

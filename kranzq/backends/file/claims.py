@@ -8,27 +8,21 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator
-from dataclasses import replace
 
 from kranzq.backend import Candidate
-from kranzq.backends.file import aside
-from kranzq.backends.file.entries import Bad, place_of, read_entry
+from kranzq.backends.file.entries import place_of
 from kranzq.backends.file.folders import Folders, names_in
 from kranzq.backends.file.layout import (
     CLAIM_MARK,
     ClaimName,
     EntryName,
     claim_name,
-    entry_name,
     parse_claim_name,
     parse_entry_name,
 )
 from kranzq.disk import atomic
-from kranzq.disk.tracked import is_tracked
 from kranzq.errors import ClaimLost
 from kranzq.model.claim import Claimed, Place
-from kranzq.model.entry import render
-from kranzq.model.outcome import Fate, Park, Retire, Return, Rotate, Wait
 from kranzq.model.state import State
 
 
@@ -37,7 +31,7 @@ def take(folders: Folders, candidate: Candidate, pid: int, suffix: str) -> Claim
 
     None when it is gone, or when the file is no longer the one that was read: then it is put back under its name.
     """
-    entry = _entry_of(candidate.place)
+    entry = entry_of(candidate.place)
     name = claim_name(entry, pid, suffix)
     try:
         os.utime(entry.text, dir_fd=folders.queue, follow_symlinks=False)
@@ -79,65 +73,8 @@ def still_there(folders: Folders, claimed: Claimed) -> bool:
         return False
 
 
-def carry_out(folders: Folders, place: Place, fate: Fate) -> Fate:
-    """Do exactly `fate` to what lies under `place` in `queue/`; FileNotFoundError when it is gone.
-
-    Each fate is one unlink or one rename; *rotate* replaces the content under the present name first, which is
-    harmless to repeat. Returns the fate that was carried out: *park* where a name to go to is taken.
-    """
-    entry = _entry_of(place)
-    match fate:
-        case Retire():
-            if not atomic.remove(folders.queue, place.name):
-                raise FileNotFoundError(place.name)
-        case Park(reason):
-            aside.park(folders, place.name, entry, reason)
-        case Return() if place.name != entry.text:
-            return _to(folders, place, entry, fate)
-        case Return():
-            pass
-        case Wait(until_ms):
-            return _to(folders, place, entry, fate, until_ms)
-        case Rotate(until_ms, number):
-            return _rotate(folders, place, entry, fate, until_ms, number)
-    return fate
-
-
-def rename_with_new_number(folders: Folders, place: Place, number: int) -> EntryName | None:
-    """Replace the content under the present name by one with a new number; the new entry name, or None when bad."""
-    found = read_entry(folders.queue, place.name, place.mission)
-    if found is None or isinstance(found, Bad):
-        return None
-    entry = replace(found[0], priority=place.priority, number=number)
-    atomic.exchange_content(folders.queue, place.name, render(entry))
-    return entry_name(place.priority, number, place.mission)
-
-
-def _to(folders: Folders, place: Place, entry: EntryName, fate: Fate, until_ms: int | None = None) -> Fate:
-    try:
-        if until_ms is None:
-            atomic.move(folders.queue, place.name, folders.queue, entry.text)
-        else:
-            aside.wait(folders, place.name, entry, until_ms)
-    except FileExistsError:
-        taken = Park(f"its name {entry.text} was taken by a newer entry")
-        aside.park(folders, place.name, entry, taken.reason)
-        return taken
-    return fate
-
-
-def _rotate(folders: Folders, place: Place, entry: EntryName, fate: Rotate, until_ms: int, number: int | None) -> Fate:
-    if number is None:
-        raise ValueError("a fate that rotates needs its number before it is carried out")
-    renamed = rename_with_new_number(folders, place, number)
-    if renamed is None:
-        bad = Park("its content cannot be read any more")
-        aside.park(folders, place.name, entry, bad.reason)
-        return bad
-    return _to(folders, place, renamed, fate, until_ms)
-
-
-def _entry_of(place: Place) -> EntryName:
+def entry_of(place: Place) -> EntryName:
+    """The entry's name in the name of a place, claimed or not. Raises ClaimLost when it bears none."""
     text = place.name.partition(CLAIM_MARK)[0]
     parsed = parse_entry_name(text)
     if parsed is None:
@@ -158,6 +95,8 @@ def _claimed(name: ClaimName, seen: os.stat_result) -> Claimed:
 
 
 def _is_tracked(folders: Folders, name: str) -> bool:
+    from kranzq.disk.tracked import is_tracked  # noqa: PLC0415 - only where a claim lies
+
     return is_tracked(folders.checkout.root, f".kranz/queue/{name}") is True
 
 

@@ -21,7 +21,6 @@ from kranzq.backends.file.folders import Folders, names_in
 from kranzq.backends.file.layout import ADMITTING, EntryName, entry_name, waiting_name
 from kranzq.disk import atomic
 from kranzq.disk.read import ENTRY_LIMIT, Content, Unreadable, read_regular
-from kranzq.disk.tracked import is_tracked
 from kranzq.errors import BadEntry, Conflict, UnsafePath
 from kranzq.events import Enqueued, Repeated, emit
 from kranzq.model.claim import Place
@@ -96,7 +95,7 @@ def _admit(folders: Folders, name: str, recall: Recall) -> str | None:
             return None
         if isinstance(found, entries.Bad) and found.fresh:
             return found.why if _is_old(seen) else None
-        tracked = is_tracked(folders.checkout.root, f".kranz/queue/inbox/{name}")
+        tracked = _is_tracked(folders, f"inbox/{name}")
         if tracked:  # before it is renamed: under its next name nobody would know it again
             aside.quarantine(folders, name, _TRACKED, wanted=f"inbox.{name}", from_fd=fd)
             return None
@@ -115,7 +114,7 @@ def _admit(folders: Folders, name: str, recall: Recall) -> str | None:
 def _finish_left(folders: Folders, number: int, recall: Recall) -> str | None:
     """What a killed process had begun to admit. Of its first name nothing is known any more."""
     with change(folders):
-        if is_tracked(folders.checkout.root, f".kranz/queue/{ADMITTING}{number}") is not False:
+        if _is_tracked(folders, f"{ADMITTING}{number}") is not False:
             aside.quarantine(folders, f"{ADMITTING}{number}", _TRACKED, wanted=f"inbox.{number}")
             return None
         seen = os.stat(f"{ADMITTING}{number}", dir_fd=folders.queue, follow_symlinks=False)
@@ -257,3 +256,9 @@ def _readable(folders: Folders) -> Iterator[tuple[int, str, tuple[Entry, Content
 
 
 _TRACKED = "tracked by git: a clone would bring it along"
+
+
+def _is_tracked(folders: Folders, name: str) -> bool | None:
+    from kranzq.disk.tracked import is_tracked  # noqa: PLC0415 - only where something was dropped
+
+    return is_tracked(folders.checkout.root, f".kranz/queue/{name}")

@@ -5,11 +5,12 @@ from __future__ import annotations
 import collections
 import functools
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Self, TypeVar
 
-from kranzq.backend import AcceptedItem, Wanted
+from kranzq.backend import Wanted
+from kranzq.backend.items import AcceptedItem
 from kranzq.backends.sql import claims, items
 from kranzq.backends.sql.database import Database, Row, Transaction
 from kranzq.errors import KranzqError, UsageFault

@@ -5,7 +5,8 @@ from __future__ import annotations
 import uuid
 from collections.abc import Sequence
 
-from kranzq.backend import Accepted, AcceptedItem
+from kranzq.backend import Accepted
+from kranzq.backend.items import AcceptedItem
 from kranzq.backends.sql import rows
 from kranzq.backends.sql.database import Transaction
 from kranzq.errors import Conflict, NoSuchItem, UsageFault
@@ -20,6 +21,7 @@ from kranzq.model.work import (
 )
 
 _FIRST = (2**62, 2**62)
+_MOST_CURSOR = 40
 _ALSO_OPEN = (ItemState.OPEN, ItemState.DELAYED, ItemState.LAPSED)
 
 
@@ -136,6 +138,8 @@ def _position(cursor: str | None) -> tuple[int, int]:
     if cursor is None:
         return _FIRST
     updated, _, seq = cursor.partition(".")
-    if not (updated.isascii() and updated.isdigit() and seq.isascii() and seq.isdigit() and len(cursor) <= 40):
+    if not (
+        updated.isascii() and updated.isdigit() and seq.isascii() and seq.isdigit() and len(cursor) <= _MOST_CURSOR
+    ):
         raise UsageFault(f"{cursor[:60]!r} is no cursor.", "Take the one that the last page gave, or none.")
     return int(updated), int(seq)

@@ -11,8 +11,7 @@ from kranzq.backend import Backend
 from kranzq.backends.memory import MemoryBackend
 from kranzq.errors import Conflict
 from kranzq.liveness import me
-from kranzq.model.claim import Holder
-from kranzq.model.claim import Claim
+from kranzq.model.claim import Claim, Holder
 from kranzq.model.entry import Entry
 from kranzq.model.ids import MissionId
 from kranzq.model.outcome import Outcome

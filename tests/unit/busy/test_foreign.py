@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from kranzq.busy import foreign
-from kranzq.busy.foreign import BACKSTOP_S, EVENTS, EVENTS_LOCK, LOCK, MISSION, Engines, KranzLock
+from kranzq.busy.foreign import BACKSTOP_S, EVENTS_LOCK, LOCK, MISSION, Engines, KranzLock
 from kranzq.liveness import HolderRecord, judge_holder_record, kranz_token
+from kranzq.model.checkout import EVENTS
 from tests.factories import NO_PID, gone_pid
 
 TOKEN = "00000000-0000-4000-8000-000000000000:12345"

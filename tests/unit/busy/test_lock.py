@@ -67,10 +67,9 @@ def test_b12_the_lock_file_outlives_its_holder(lock: BusyLock, queue: int, root:
     assert (root / ".kranz/queue" / BUSY_FLOCK).stat().st_ino == inode
 
 
+@pytest.mark.parametrize("root", ["folder", "file"], indirect=True)
 def test_b12_a_removed_lock_file_does_not_free_a_checkout_with_git(lock: BusyLock, queue: int, root: Path) -> None:
     """Whoever removes the file below the queue, as `git clean` does, leaves the checkout as busy as it was."""
-    if not lock.checkout.has_git:
-        pytest.skip("without git there is only one lock")
     hold = lock.try_hold(queue)
     (root / ".kranz/queue" / BUSY_FLOCK).unlink()
 

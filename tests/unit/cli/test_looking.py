@@ -112,7 +112,7 @@ def test_a_table_is_aligned_and_harmless(capsys: pytest.CaptureFixture[str]) -> 
     """Names of strangers cannot break a row or drive the terminal."""
     table(("A", "B"), [("x\ny", "\x1b[31m"), ("long name", "z")])
 
-    assert capsys.readouterr().out == "A          B\nx y        \\x1b[31m\nlong name  z\n"
+    assert capsys.readouterr().out == "A          B\nx\\ny       \\x1b[31m\nlong name  z\n"
 
 
 def test_a_terminal_gets_output_escaped_line_by_line() -> None:

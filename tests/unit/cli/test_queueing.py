@@ -91,3 +91,32 @@ def test_a_link_in_the_place_of_a_mission_folder_is_refused(checkout: Path, tmp_
     assert enqueue(checkout, "m1", "--source", "t:1", "--", "true") == 5
     assert list(elsewhere.iterdir()) == []
     assert commands(checkout) == []
+
+
+@pytest.mark.parametrize("number", ["+5", "1_0", " 5 ", "\u0665", "5.0", ""])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("enqueue", "m1", "--priority"),
+        ("enqueue", "m1", "--retries"),
+        ("edit", "m1", "--priority"),
+        ("history", "--last"),
+        ("logs", "m1", "--run"),
+        ("logs", "m1", "--tail"),
+        ("enqueue", "m1", "--timeout"),
+        ("edit", "m1", "--timeout"),
+        ("wait", "m1", "--timeout"),
+        ("enqueue", "m1", "--not-before"),
+    ],
+)
+def test_numbers_are_digits_alone(
+    checkout: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], number: str
+) -> None:
+    """Every option with a number refuses what only looks like one, and names itself; a duration may have a fraction."""
+    if words[-1] == "--timeout" and number == "5.0":
+        number = "5.0.0"
+    code = run(["-C", str(checkout), *words, number])
+
+    assert code == 2
+    assert words[-1] in capsys.readouterr().err
+    assert not (checkout / ".kranz").exists()

@@ -14,7 +14,7 @@ from kranzq.disk.owners import declared_group, unsafe_folder, why_unsafe
 from kranzq.dispatch.begin import begin
 from kranzq.errors import UnsafePath
 from kranzq.model.checkout import Checkout
-from kranzq.wiring import make_queue
+from kranzq.wiring.queues import make_queue
 
 OTHER = 64300
 

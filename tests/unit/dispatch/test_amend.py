@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from kranzq import wiring
 from kranzq.backends.file.backend import FileQueue
 from kranzq.dispatch.amend import Amender, park, unpark
 from kranzq.dispatch.approve import approve
@@ -29,6 +28,7 @@ from kranzq.model.outcome import Outcome, Retire, Wait
 from kranzq.model.state import State
 from kranzq.runs.record import EntryIdentity, RunRecord
 from kranzq.trust.mac import Signature, verify
+from kranzq.wiring import approving, dispatchers
 from tests.factories import kranz_entry, kranz_name, names
 
 M1 = MissionId("m1")
@@ -42,7 +42,7 @@ def one(tmp_path: Path) -> Iterator[Amender]:
     root.mkdir()
     checkout = Checkout(str(root), has_git=False)
     with FileQueue.make(checkout) as queue:
-        yield wiring.amender(checkout, queue, os.environ)
+        yield approving.amender(checkout, queue, os.environ)
 
 
 def queue_of(one: Amender) -> FileQueue:
@@ -54,7 +54,7 @@ def queue_of(one: Amender) -> FileQueue:
 def enqueue(one: Amender, mission: str = "m1", **fields: object) -> Entry:
     """Approve a signed mission."""
     request = Request(MissionId(mission), command=("true",), **fields)  # type: ignore[arg-type]
-    approver = wiring.approver(one.checkout, queue_of(one), os.environ)
+    approver = approving.approver(one.checkout, queue_of(one), os.environ)
     return approve(approver, request).entry
 
 
@@ -220,7 +220,7 @@ def test_a_running_mission_is_not_changed(one: Amender) -> None:
     enqueue(one)
     candidate = next(queue_of(one).in_order())
     claimed = queue_of(one).claim(candidate, os.getpid(), "0" * 16)
-    one = replace(one, parts=lambda: wiring.dispatcher_parts(one.checkout, wiring.load_config({}), {}, reaps=False))
+    one = replace(one, parts=lambda: dispatchers.parts_of_a_verb(one.checkout, {}))
     acts: tuple[Callable[[], object], ...] = (
         lambda: park(one, M1, ""),
         lambda: edit(one, M1, Edits(priority=1)),

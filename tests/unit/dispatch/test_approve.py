@@ -159,9 +159,9 @@ def test_again_queues_one_more_behind_the_running_one(approver: Approver) -> Non
 
 
 def _parts(approver: Approver) -> Parts:
-    from kranzq import wiring
+    from kranzq.wiring import dispatchers
 
-    return wiring.dispatcher_parts(approver.checkout, wiring.load_config({}), {}, reaps=False)
+    return dispatchers.parts_of_a_verb(approver.checkout, {})
 
 
 def test_what_belongs_to_an_entry_comes_with_it(approver: Approver) -> None:

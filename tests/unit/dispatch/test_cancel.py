@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from kranzq import wiring
 from kranzq.backends.file.backend import FileQueue
 from kranzq.dispatch.cancel import Canceller, cancel
 from kranzq.errors import Conflict, NoSuchMission
@@ -25,6 +24,7 @@ from kranzq.model.outcome import Outcome, Park, Retire, Wait
 from kranzq.model.process import ProcessIdentity
 from kranzq.runs.folders import RunFolder, Runs
 from kranzq.runs.record import EntryIdentity, RunRecord
+from kranzq.wiring import dispatchers
 
 M1 = MissionId("m1")
 NONCE = "ab" * 16
@@ -37,7 +37,7 @@ def one(tmp_path: Path) -> Iterator[Canceller]:
     root.mkdir()
     checkout = Checkout(str(root), has_git=False)
     with FileQueue.make(checkout) as queue:
-        parts = lambda: wiring.dispatcher_parts(checkout, wiring.load_config({}), {}, reaps=False)  # noqa: E731
+        parts = lambda: dispatchers.parts_of_a_verb(checkout, {})  # noqa: E731
         queue.enqueue(Entry(M1, own=Own(id="0" * 32)), lambda _: None)
         yield Canceller(checkout, queue, "someone", parts)
 

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from kranzq import wiring
 from kranzq.dispatch.follow import Followed, MissionEnd, follow_run, wait_for_end
 from kranzq.dispatch.output import Output
 from kranzq.liveness import me
@@ -20,6 +19,7 @@ from kranzq.model.ids import MissionId
 from kranzq.model.outcome import Outcome, Park, Retire
 from kranzq.runs.folders import OUTPUT, RunFolder, Runs
 from kranzq.runs.record import EntryIdentity, RunRecord
+from kranzq.wiring import queues
 from tests.factories import enqueue, gone_pid, make_queue
 
 MISSION = MissionId("m-1")
@@ -103,7 +103,7 @@ def write(folder: RunFolder, data: bytes) -> None:
 
 def follow(root: Path, kept: Kept, tail: int | None = None) -> Followed:
     """Follow the first run."""
-    with wiring.open_runs(checkout_of(root)) as runs:
+    with queues.open_runs(checkout_of(root)) as runs:
         assert runs is not None
         return follow_run(runs, MISSION, 1, kept, tail=tail)
 
@@ -115,7 +115,7 @@ def wait(
     checkout = checkout_of(root)
 
     def look() -> object:
-        return wiring.open_look(checkout)
+        return queues.open_look(checkout)
 
     return wait_for_end(look, checkout, MISSION, timeout_s=timeout_s, after_run=after_run, sink=sink)  # type: ignore[arg-type]
 

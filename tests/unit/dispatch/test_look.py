@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from kranzq import wiring
 from kranzq.dispatch.look import Listed, Listing, listing
 from kranzq.dispatch.status import status
 from kranzq.model.checkout import Checkout
@@ -17,6 +16,7 @@ from kranzq.model.entry import render
 from kranzq.model.outcome import Park, Wait
 from kranzq.model.state import State
 from kranzq.trust.mac import sign
+from kranzq.wiring import looking, trusting
 from tests.factories import enqueue, gone_pid, kranz_entry, kranz_name, make_entry, make_queue
 
 ALL = (State.CLAIMED, State.QUEUED, State.WAITING, State.INBOX, State.PARKED)
@@ -27,7 +27,7 @@ def signed(root: Path, mission: str, *, at: Path | None = None, **own: object) -
     entry = make_entry(mission, 2, "true")
     assert entry.own is not None
     entry = replace(entry, own=replace(entry.own, **own))  # type: ignore[arg-type]
-    entry = sign(entry, str(at or root), wiring.keyring(os.environ).current())
+    entry = sign(entry, str(at or root), trusting.keyring(os.environ).current())
     with make_queue(root) as queue:
         made = queue.enqueue(entry, lambda _: None).entry
     return f"{made.priority:03d}-{made.number:020d}-{made.mission}.json"
@@ -35,7 +35,7 @@ def signed(root: Path, mission: str, *, at: Path | None = None, **own: object) -
 
 def look(root: Path, *states: State) -> Listing:
     """What `list` would show."""
-    with wiring.open_sight(Checkout(str(root), has_git=False), os.environ) as sight:
+    with looking.open_sight(Checkout(str(root), has_git=False), os.environ) as sight:
         assert sight is not None
         return listing(sight, states or ALL)
 
@@ -180,7 +180,7 @@ def test_status_counts_where_everything_is(tmp_path: Path) -> None:
     (folder / "inbox/x").write_bytes(kranz_entry("dropped"))
     (folder / "quarantine/y.json").write_text("?")
 
-    with wiring.open_sight(Checkout(str(tmp_path), has_git=False), os.environ) as sight:
+    with looking.open_sight(Checkout(str(tmp_path), has_git=False), os.environ) as sight:
         assert sight is not None
         shown = status(sight).to_json()
 
@@ -203,7 +203,7 @@ def test_status_judges_each_claim_with_evidence(tmp_path: Path, gone: bool, verd
     folder = tmp_path / ".kranz/queue"
     os.rename(folder / name, folder / f"{name}.claimed.{pid}")
 
-    with wiring.open_sight(Checkout(str(tmp_path), has_git=False), os.environ) as sight:
+    with looking.open_sight(Checkout(str(tmp_path), has_git=False), os.environ) as sight:
         assert sight is not None
         (claim,) = status(sight).claims
 
@@ -220,7 +220,7 @@ def test_a_daemon_counts_only_while_it_lives_and_holds_its_lock(tmp_path: Path) 
         '{"process": {"pid": 1, "startTicks": 1, "bootId": "x", "machineId": "y", "pidNs": "", "timeNs": ""}}'
     )
 
-    with wiring.open_sight(Checkout(str(tmp_path), has_git=False), os.environ) as sight:
+    with looking.open_sight(Checkout(str(tmp_path), has_git=False), os.environ) as sight:
         assert sight is not None
 
         assert status(sight).to_json()["daemon"] is None

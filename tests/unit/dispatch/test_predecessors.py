@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from kranzq import wiring
 from kranzq.backends.file.backend import FileQueue
 from kranzq.dispatch.approve import approve
 from kranzq.dispatch.predecessors import Predecessors, Verdict
@@ -23,6 +22,7 @@ from kranzq.model.outcome import Fate, Outcome, Park, Retire, Return, Rotate, Wa
 from kranzq.model.state import State
 from kranzq.runs.folders import Runs
 from kranzq.runs.record import EntryIdentity, RunRecord
+from kranzq.wiring import approving
 from tests.factories import kranz_entry, kranz_name
 
 FIRST = MissionId("first")
@@ -159,7 +159,7 @@ def test_the_worst_of_several_counts(queue: FileQueue) -> None:
 def ask(queue: FileQueue, mission: str, *after: str, future: bool = True) -> State:
     """Approve a mission that waits for others."""
     request = Request(MissionId(mission), command=("true",), after=tuple(map(MissionId, after)), future=future)
-    return approve(wiring.approver(queue.folders.checkout, queue, os.environ), request).state
+    return approve(approving.approver(queue.folders.checkout, queue, os.environ), request).state
 
 
 def test_missions_that_would_wait_for_each_other_are_refused(queue: FileQueue) -> None:

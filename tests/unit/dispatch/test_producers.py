@@ -98,7 +98,10 @@ def test_a_mission_without_a_binding_has_none(queue: FileQueue, tmp_path: Path) 
         producers(queue, tmp_path).one(M1)
 
 
-@pytest.mark.parametrize(("text", "seconds"), [("", 120), ("5", 5), ("0", 0), ("-1", 120), ("nan", 120), ("soon", 120)])
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("", 120), ("5", 5), ("0", 0), ("-1", 120), ("nan", 120), ("soon", 120), ("+5", 120), ("1_0", 120), (" 5", 120)],
+)
 def test_the_time_to_live_is_a_number_of_seconds(text: str, seconds: float) -> None:
     """Anything else means the default."""
     assert time_to_live({"KRANZ_CLAIM_TTL": text}) == seconds

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from kranzq import wiring
 from kranzq.dispatch.busy_seen import BusySeen
 from kranzq.dispatch.lock_table import is_flocked
 from kranzq.dispatch.status import Status, about_keeper, status
@@ -22,6 +21,7 @@ from kranzq.model.checkout import Checkout
 from kranzq.model.ids import MissionId
 from kranzq.runs.folders import OUTPUT, Runs
 from kranzq.runs.record import EntryIdentity, RunRecord
+from kranzq.wiring import looking, queues
 from tests.factories import enqueue, gone_pid, make_queue
 
 MISSION = MissionId("m-1")
@@ -51,7 +51,7 @@ def keeper(tmp_path: Path) -> Iterator[int]:
 
 def look(root: Path) -> Status:
     """What `status` would show."""
-    with wiring.open_sight(Checkout(str(root), has_git=False), os.environ) as sight:
+    with looking.open_sight(Checkout(str(root), has_git=False), os.environ) as sight:
         assert sight is not None
         return status(sight)
 
@@ -142,7 +142,7 @@ def test_long_runs_and_long_silence_are_warned_of(tmp_path: Path, keeper: int) -
 def test_an_end_that_cannot_be_recorded_is_named(tmp_path: Path, keeper: int) -> None:
     """A keeper that stays because its disk is full is shown, with where the reason stands."""
     record = replace(run_of(tmp_path, keeper), process=(gone_pid(), 1))
-    with wiring.open_runs(Checkout(str(tmp_path), has_git=False)) as runs:
+    with queues.open_runs(Checkout(str(tmp_path), has_git=False)) as runs:
         assert runs is not None
         (notice,) = about_keeper(runs, record)
 

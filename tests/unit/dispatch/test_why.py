@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from kranzq import wiring
 from kranzq.dispatch.why import Reason, Why, why
 from kranzq.errors import NoSuchMission
 from kranzq.liveness import identity_of, me
@@ -18,6 +17,7 @@ from kranzq.model.outcome import Outcome, Park, Retire, Wait
 from kranzq.model.state import State
 from kranzq.runs.folders import Runs
 from kranzq.runs.record import EntryIdentity, RunRecord
+from kranzq.wiring import looking, trusting
 from tests.factories import enqueue, gone_pid, kranz_entry, make_queue
 
 NO_COMMAND = Reason("no command", "it has no command", "Give one")
@@ -25,7 +25,7 @@ NO_COMMAND = Reason("no command", "it has no command", "Give one")
 
 def ask(root: Path, mission: str, no_command: Reason | None = None) -> Why:
     """What `why` would answer."""
-    with wiring.open_sight(Checkout(str(root), has_git=False), os.environ) as sight:
+    with looking.open_sight(Checkout(str(root), has_git=False), os.environ) as sight:
         assert sight is not None
         return why(sight, MissionId(mission), no_command=no_command)
 
@@ -40,7 +40,7 @@ def queued(root: Path, *missions: str) -> None:
     with make_queue(root) as queue:
         for mission in missions:
             enqueue(queue, mission)
-    wiring.approvals(os.environ).allow_unsigned(str(root))
+    trusting.approvals(os.environ).allow_unsigned(str(root))
 
 
 def record(root: Path, mission: str, number: int = 0, **fields: object) -> RunRecord:
@@ -78,7 +78,7 @@ def test_several_reasons_are_named_in_the_order_in_which_they_bite(tmp_path: Pat
     queued(tmp_path, "front", "mine")
     with make_queue(tmp_path) as queue:
         queue.pause("for the release")
-    wiring.approvals(os.environ).withdraw_unsigned(str(tmp_path))
+    trusting.approvals(os.environ).withdraw_unsigned(str(tmp_path))
 
     answer = ask(tmp_path, "mine", NO_COMMAND)
 

@@ -37,3 +37,18 @@ def test_a_run_keeps_the_entry_that_it_took(tmp_path: Path, monkeypatch: pytest.
         assert without.kept_entry() is None
     os.close(queue)
     os.close(kranz)
+
+
+def test_only_exact_names_are_runs(tmp_path: Path) -> None:
+    """A folder whose name only reads like a run's number is none: each number has one name, and one folder."""
+    tries = tmp_path / ".kranz/missions/m-1/dispatch"
+    for name in ("001", "2", "0003", "000", "+04", " 05", "٠٠٦", "0_7", "-08", "009.old", "1000", "9999999999"):
+        (tries / name).mkdir(parents=True)
+    kranz = os.open(tmp_path / ".kranz", os.O_RDONLY)
+    runs = Runs(Checkout(str(tmp_path), has_git=False), kranz)
+
+    assert runs.numbers(MissionId("m-1")) == [1, 1000]
+    assert runs.open(MissionId("m-1"), 2) is None
+    with runs.new(MissionId("m-1")) as following:
+        assert following.run == 1001
+    os.close(kranz)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kranzq.backend import Candidate
-from kranzq.backends.file import claims
+from kranzq.backends.file import fates
 from kranzq.backends.file.backend import FileQueue
 from kranzq.disk import atomic
 from kranzq.liveness import kranz_token, suffix_k4
@@ -180,7 +180,7 @@ def test_a_claim_that_cannot_be_read_is_parked_instead_of_rotated(
 def test_rotating_is_harmless_to_repeat(queue: FileQueue, folder: Path, claimed: Claimed) -> None:
     """A crash between new content and new name leaves one file, and the next one carries the same fate out."""
     with queue.change():
-        claims.rename_with_new_number(queue.folders, claimed.place, 7)
+        fates.rename_with_new_number(queue.folders, claimed.place, 7)
     assert names(folder.parents[1]) == [claimed.place.name]
 
     assert carry_out(queue, claimed, Rotate(DUE, 7)) == Rotate(DUE, 7)

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from kranzq import queue as library
-from kranzq import wiring
 from kranzq.backends.file.backend import FileQueue
 from kranzq.busy.foreign import Engines, KranzLock
 from kranzq.liveness import kranz_token
 from kranzq.model.ids import MissionId
 from kranzq.model.outcome import Wait
 from kranzq.model.state import State
+from kranzq.wiring import trusting
 from tests.factories import NO_PID, gone_pid, kranz_entry, kranz_name, make_queue, names
 
 GOLDEN = Path(__file__).parents[3] / "golden"
@@ -29,7 +29,7 @@ CLAIMED = ("k2", "k3", "k4")
 def stored(checkout: Path, request: pytest.FixtureRequest) -> Path:
     """A checkout with the stored files of one generation; unsigned entries may run in it."""
     copy_stored(request.param, checkout)
-    wiring.approvals(os.environ).allow_unsigned(str(checkout))
+    trusting.approvals(os.environ).allow_unsigned(str(checkout))
     return checkout
 
 

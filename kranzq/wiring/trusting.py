@@ -1,0 +1,64 @@
+"""The user of this process: name, keys, and what that user allows in a checkout."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from kranzq.model.checkout import Checkout
+from kranzq.wiring.queues import open_queue, open_to_change
+
+if TYPE_CHECKING:
+    from kranzq.dispatch.allow import Trust
+    from kranzq.trust.approval import Approvals
+    from kranzq.trust.key import Keyring
+    from kranzq.trust.may_run import Gate
+
+
+def user_name() -> str:
+    """This process's user as records name it."""
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return f"user {os.geteuid()}"
+
+
+def keyring(environ: Mapping[str, str]) -> Keyring:
+    """The user's keys."""
+    from kranzq.trust.key import Keyring, state_dir
+
+    return Keyring(state_dir(environ))
+
+
+def approvals(environ: Mapping[str, str]) -> Approvals:
+    """What the user has allowed, checkout by checkout."""
+    from kranzq.trust.approval import Approvals
+    from kranzq.trust.key import state_dir
+
+    return Approvals(state_dir(environ))
+
+
+def gate(environ: Mapping[str, str]) -> Gate:
+    """What decides whether an entry may run."""
+    from kranzq.trust.may_run import Gate
+
+    return Gate(keyring(environ), approvals(environ))
+
+
+@contextlib.contextmanager
+def open_trust(checkout: Checkout, environ: Mapping[str, str], *, to_change: bool) -> Iterator[Trust]:
+    """What this user allows for a checkout. To look, an unsafe queue will do, or none."""
+    from kranzq.backends.file.folders import NoQueue
+    from kranzq.dispatch.allow import Trust
+
+    try:
+        queue = open_to_change(checkout, environ) if to_change else open_queue(checkout)
+    except NoQueue:
+        yield Trust(checkout.root, None, keyring(environ), approvals(environ))
+        return
+    with queue:
+        yield Trust(checkout.root, queue, keyring(environ), approvals(environ))

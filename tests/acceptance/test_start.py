@@ -1,0 +1,73 @@
+"""How little a verb imports: hooks call `enqueue`, scripts call `list`, and all of them wait for the interpreter."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.laboratory import REPO
+
+pytestmark = pytest.mark.system("git")
+HEAVY = {
+    *"asyncio concurrent email http importlib.metadata logging multiprocessing pathlib secrets shutil sqlite3".split(),
+    *"ssl tempfile tomllib urllib psutil filelock watchdog click.shell_completion".split(),
+    *"kranzq.config kranzq.daemon kranzq.hooks kranzq.wiring.dispatching".split(),
+}
+"""What costs much to import, or does what none of these verbs does."""
+RARE = {
+    *"socket subprocess kranzq.busy kranzq.disk.tracked kranzq.disk.leavings kranzq.dispatch.parts".split(),
+    *"kranzq.liveness kranzq.model.outcome kranzq.model.process kranzq.runs".split(),
+    *"kranzq.wiring.dispatchers kranzq.wiring.configuring".split(),
+}
+"""What an enqueue needs only where something unusual lies in the queue or was asked for."""
+TELL = """
+import sys
+there = set(sys.modules)
+from kranzq.__main__ import main
+try:
+    main()
+finally:
+    print("imported:", *set(sys.modules) - there, file=sys.stderr)
+"""
+
+
+def imported(*words: str, where: Path = REPO) -> set[str]:
+    """The modules that a verb imports: what the interpreter and its site have brought along is not ours."""
+    argv = [sys.executable, "-c", TELL, "-C", str(where), *words]
+    done = subprocess.run(argv, cwd=REPO, capture_output=True, text=True, check=False, timeout=30)
+    assert done.returncode == 0, done.stderr
+    return set(done.stderr.rpartition("imported: ")[2].split())
+
+
+def among(modules: set[str], unwanted: set[str]) -> list[str]:
+    """Those of the modules that are not wanted, or lie in a package that is not."""
+    return sorted(name for name in modules if name in unwanted or name.startswith(tuple(f"{one}." for one in unwanted)))
+
+
+@pytest.mark.parametrize(
+    ("words", "unwanted"),
+    [
+        (("--version",), {"kranzq.wiring", "kranzq.dispatch", "dataclasses"}),
+        (("enqueue", "m1", "--", "true"), RARE),
+        (("enqueue", "m1", "--json", "--priority", "1", "--", "true"), RARE),
+        (("list",), {"kranzq.wiring.dispatchers", "kranzq.wiring.waiting", "kranzq.wiring.hooks"}),
+    ],
+    ids=["version", "enqueue", "enqueue with options", "list"],
+)
+def test_a_verb_imports_only_what_it_needs(checkout: Path, words: tuple[str, ...], unwanted: set[str]) -> None:
+    """Nothing heavy is imported, nor what only other verbs need, whether the queue is new or there already."""
+    for _ in range(2):
+        assert among(imported(*words, where=checkout), HEAVY | unwanted) == []
+
+
+def test_the_wiring_imports_none_of_its_modules_by_itself() -> None:
+    """Whoever imports one subject of it does not get the others."""
+    program = "import sys, kranzq.wiring; print(*(name for name in sys.modules if name.startswith('kranzq.wiring.')))"
+    argv = [sys.executable, "-c", program]
+    loaded = subprocess.run(argv, cwd=REPO, env=dict(os.environ), capture_output=True, text=True, check=True).stdout
+
+    assert loaded.split() == []
