@@ -58,7 +58,7 @@ class TheirOwn:
 
 
 class MissionBackend:
-    """Satisfies `Backend` for missions. It keeps nothing open between calls; threads and processes may have one each."""
+    """Satisfies `Backend` for missions. Keeps nothing open between calls; threads and processes may have one each."""
 
     def __init__(
         self,
