@@ -62,8 +62,11 @@ class WorkStore(Leased[NewItem, WorkItem, ItemState, ItemClaim], Protocol):
         """Record many ends in one transaction; for each one None, or why it was refused. The others are kept."""
         ...
 
-    def release(self, held: Held, why: str = "", *, declined: bool = False) -> ItemState:
-        """Back to its old place; failed when its attempts are used up. A declined attempt uses none up."""
+    def release(self, held: Held, why: str = "", *, declined: bool = False, delay_ms: int = 0) -> ItemState:
+        """Back to its old place; failed when its attempts are used up. A declined attempt uses none up.
+
+        With `delay_ms` (at most 30 days) it is not given to anybody before that has passed.
+        """
         ...
 
     def cancel(self, name: str, /, why: str = "") -> bool:

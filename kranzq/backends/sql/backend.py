@@ -115,9 +115,11 @@ class SqlBackend:
             self._finished(held, row)
         return answers
 
-    def release(self, held: Held, why: str = "", *, declined: bool = False) -> ItemState:
+    def release(self, held: Held, why: str = "", *, declined: bool = False, delay_ms: int = 0) -> ItemState:
         """Give it back; where it is now."""
-        state = self.database.write(lambda transaction: claims.release(transaction, held, why, declined=declined))
+        state = self.database.write(
+            lambda transaction: claims.release(transaction, held, why, declined=declined, delay_ms=delay_ms)
+        )
         emit(ItemReleased(held.id, held.attempt, state.value, why))
         return state
 

@@ -33,6 +33,7 @@ from kranzq.model.work import (
 
 SWEEP_MOST = 100
 """So many leases lapse, and so many items come due, in one transaction: a claim stays short whatever piled up."""
+MOST_DELAY_MS = 30 * 86_400_000
 _MOST_ATTEMPT = 2**31 - 1
 
 
@@ -119,10 +120,12 @@ def finish_many(
     return answers
 
 
-def release(transaction: Transaction, held: Held, why: str, *, declined: bool) -> ItemState:
+def release(transaction: Transaction, held: Held, why: str, *, declined: bool, delay_ms: int = 0) -> ItemState:
     """Give it back; where it is now. The same release again gives the same answer. Raises ItemLost."""
     check_text("reason", why, MOST_TEXT)
-    row = transaction.one("release", why=why, declined=int(declined), **_shown(held))
+    if not 0 <= delay_ms <= MOST_DELAY_MS:
+        raise UsageFault(f"delay must be from 0 to {MOST_DELAY_MS} ms, not {delay_ms}.")
+    row = transaction.one("release", why=why, declined=int(declined), delay=delay_ms, **_shown(held))
     if row is not None:
         return ItemState(row["state"])
     standing = _standing(transaction, held)

@@ -89,8 +89,9 @@ update kranzq_attempts set ended_at = :wall, ended = :state, why = '' where seq 
 
 -- name: release
 update kranzq_items set
-    state = case when attempts - declined - :declined >= max_attempts then 'failed' else 'open' end,
-    declined = declined + :declined, claimed_by = '', claimed_by_uid = '', claim_expires = null, result = :why,
+    state = case when attempts - declined - :declined >= max_attempts then 'failed'
+        when :delay > 0 then 'delayed' else 'open' end,
+    not_before = case when :delay > 0 then :wall + :delay else not_before end, declined = declined + :declined, claimed_by = '', claimed_by_uid = '', claim_expires = null, result = :why,
     updated_at = :wall
 where id = :id and attempts = :attempt and state in ('claimed', 'lapsed')
   and case when claimed_by_uid <> '' and :holder_uid <> '' then claimed_by_uid = :holder_uid
