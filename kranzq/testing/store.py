@@ -1,4 +1,4 @@
-"""What the conformance suite works on, and the small acts it is made of. A backend's author needs `Store` only."""
+"""What the conformance suites work on, and the small acts they are made of. A backend's author needs `Store` only."""
 
 from __future__ import annotations
 
@@ -7,33 +7,68 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from kranzq.backend import Backend
 from kranzq.liveness import identity_of
 from kranzq.model.claim import Claim, Holder
-from kranzq.model.entry import Entry, Own
-from kranzq.model.ids import MissionId
+from kranzq.model.entry import Entry
 from kranzq.model.state import State
 
 HOLDER = Holder("a holder")
 _DEADLINE_S = 30.0
 
+N = TypeVar("N")
+T = TypeVar("T")
+S = TypeVar("S")
+C = TypeVar("C")
 
-class Store(Protocol):
-    """What the suite works on: an empty store of one's own for each test."""
 
-    def open(self) -> Backend[Entry, Entry, State, Claim]:
+class Store(Protocol[N, T, S, C]):
+    """An empty store of one's own for each test, and what its work, its states and its claims are called."""
+
+    @property
+    def waiting(self) -> S:
+        """The state of what may be claimed."""
+        ...
+
+    @property
+    def claimed(self) -> S:
+        """The state of what has a holder."""
+        ...
+
+    @property
+    def aside(self) -> S:
+        """The state of what nobody claims any more because it lost its holders too often."""
+        ...
+
+    def open(self) -> Backend[N, T, S, C]:
         """A backend on the store; each call may give another one, as another process would have it."""
         ...
 
-    def claim_and_die(self) -> Claim:
-        """Claim the front entry as a holder that is gone when this returns."""
+    def make(self, name: str, urgency: int = 100, content: str = "") -> N:
+        """New work under that name; `urgency` from 0 to 255, the highest first. Three losses set it aside."""
+        ...
+
+    def names(self, state: S) -> list[str]:
+        """The names of all work in a state, in order; what waits is all that the next claimers may get."""
+        ...
+
+    def named(self, kept: T) -> str:
+        """The name under which it was made."""
+        ...
+
+    def given(self, claim: C) -> str:
+        """The name of what a claim gave."""
+        ...
+
+    def claim_and_die(self, count: int = 1) -> list[C]:
+        """Claim so many as holders that are gone when this returns: their processes ended, or their leases are over."""
         ...
 
 
 def claim_as_gone(backend: Backend[Entry, Entry, State, Claim]) -> Claim:
-    """`claim_and_die` for backends whose holders are processes: a process claims and is ended."""
+    """Claim the front where holders are processes: one claims and is ended."""
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
         claim = backend.claim(Holder("a process", identity_of(process.pid)))
         process.kill()
@@ -41,20 +76,9 @@ def claim_as_gone(backend: Backend[Entry, Entry, State, Claim]) -> Claim:
     return claim
 
 
-def make(mission: str, priority: int = 2, *command: str, again: bool = False) -> Entry:
-    """A new entry."""
-    own = Own(id="0" * 32, command=command, again=again) if command or again else None
-    return Entry(MissionId(mission), priority, own=own)
-
-
-def missions(backend: Backend[Entry, Entry, State, Claim], state: State = State.QUEUED) -> list[str]:
-    """The missions in a state, in order."""
-    return [str(entry.mission) for entry in backend.entries(state)]
-
-
-def take(backend: Backend[Entry, Entry, State, Claim]) -> Claim:
-    """Claim the front entry, which must be there."""
-    claim = backend.claim(HOLDER)
+def take(store: Store[N, T, S, C]) -> C:
+    """Claim the front, which must be there."""
+    claim = store.open().claim(HOLDER)
     assert claim is not None, "there was nothing to claim"
     return claim
 

@@ -1,4 +1,4 @@
-"""Every backend keeps the same promises: the exported suite on each of them."""
+"""Every backend of missions keeps the same promises: the exported suite on each of them."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ from kranzq.model.checkout import Checkout
 from kranzq.model.claim import Claim
 from kranzq.model.entry import Entry
 from kranzq.model.state import State
-from kranzq.testing.contract import BackendContract
-from kranzq.testing.store import claim_as_gone
+from kranzq.testing.missions import MissionContract, MissionStore
 from kranzq.wiring.library import mission_backend
 
 
-class MemoryStore:
+class MemoryStore(MissionStore):
     """One backend in memory."""
 
     def __init__(self) -> None:
@@ -28,12 +27,8 @@ class MemoryStore:
         """The same backend for everybody."""
         return self._backend
 
-    def claim_and_die(self) -> Claim:
-        """Claim for a process that is gone."""
-        return claim_as_gone(self._backend)
 
-
-class FileStore:
+class FileStore(MissionStore):
     """The queue of a checkout on disk, opened anew each time."""
 
     def __init__(self, root: Path) -> None:
@@ -43,12 +38,8 @@ class FileStore:
         """The backend as another process would have it."""
         return mission_backend(self._checkout, os.environ)
 
-    def claim_and_die(self) -> Claim:
-        """Claim for a process that is gone."""
-        return claim_as_gone(self.open())
 
-
-class TestMemoryBackend(BackendContract):
+class TestMemoryBackend(MissionContract):
     """The fake."""
 
     @pytest.fixture
@@ -57,7 +48,7 @@ class TestMemoryBackend(BackendContract):
         return MemoryStore()
 
 
-class TestFileBackend(BackendContract):
+class TestFileBackend(MissionContract):
     """The files that kranz shares."""
 
     @pytest.fixture
@@ -66,7 +57,7 @@ class TestFileBackend(BackendContract):
         return FileStore(checkout)
 
 
-class TestFileBackendWithoutGit(BackendContract):
+class TestFileBackendWithoutGit(MissionContract):
     """The same in a directory without git."""
 
     @pytest.fixture

@@ -1,0 +1,19 @@
+"""Every engine of the work queue keeps the same promises: the exported suites on each of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from kranzq.testing.ends import EndsContract
+from kranzq.testing.leases import LeasedContract
+from kranzq.testing.work import WorkContract
+from tests.item_stores import SqliteItems
+
+
+class TestSqlite(WorkContract, LeasedContract, EndsContract):
+    """One file."""
+
+    @pytest.fixture
+    def store(self, sqlite_items: SqliteItems) -> SqliteItems:
+        """An empty one."""
+        return sqlite_items
