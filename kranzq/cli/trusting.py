@@ -12,6 +12,7 @@ import click
 
 from kranzq.cli.say import complain, complain_of, local_time, say, say_json
 from kranzq.errors import Refused
+from kranzq.model.database_url import without_passwords
 from kranzq.wiring import checkouts, trusting
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ def _allow_settings(one: Trust, checkout: Checkout, *, yes: bool, quiet: bool = 
     if not quiet:
         say(f"{seen.path}:")
         for line in seen.data.decode("utf-8", "backslashreplace").splitlines():
-            say(f"  | {line}")
+            say(f"  | {without_passwords(line)}")
         say("What it sets here:" if changed else "It sets nothing.")
         for change in changed:
             say(f"  {_change_text(change)}")

@@ -22,6 +22,7 @@ from kranzq.config.settings import (
 )
 from kranzq.config.values import PLACEHOLDERS, expand, parse_duration, parse_size
 from kranzq.errors import BadSetting
+from kranzq.model.database_url import DatabaseUrl
 
 __all__ = [
     "OTHER_VARIABLES",
@@ -34,6 +35,7 @@ __all__ = [
     "RetentionSettings",
     "Setting",
     "StatusSettings",
+    "WorkSettings",
     "config_path",
     "expand",
     "parse_duration",
@@ -103,6 +105,17 @@ class HookSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class WorkSettings:
+    """The work queue; lengths of time in seconds."""
+
+    url: DatabaseUrl | None
+    """None: the user's own file."""
+    lease: float
+    retention: float
+    sweep_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class Config:
     """All settings."""
 
@@ -110,6 +123,7 @@ class Config:
     daemon: DaemonSettings
     status: StatusSettings
     retention: RetentionSettings
+    work: WorkSettings
     hooks: HookSettings
 
     @classmethod
@@ -135,6 +149,7 @@ class Config:
             DaemonSettings(**_table(values, "daemon")),
             StatusSettings(**_table(values, "status")),
             RetentionSettings(**_table(values, "retention")),
+            WorkSettings(**_table(values, "work")),
             HookSettings(**_table(values, "hooks")),
         )
 

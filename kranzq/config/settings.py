@@ -13,9 +13,11 @@ from kranzq.config.values import (
     parse_cap,
     parse_command,
     parse_count,
+    parse_database,
     parse_duration,
     parse_environment,
     parse_hook,
+    parse_lease,
     parse_positive,
     parse_size,
     parse_timeout,
@@ -26,6 +28,9 @@ from kranzq.errors import BadSetting
 
 OTHER_VARIABLES: Mapping[str, str] = {
     "KRANZQ_AS_ROOT": "1: root means to work in another user's checkout, as in a container",
+    "KRANZQ_AGENT": "the name under which one enqueues and claims items; without it user@host",
+    "KRANZQ_AGENT_UID": "the uid that goes with that name",
+    "KRANZQ_AGENT_GROUPS": "the groups whose items one may claim, with spaces or commas between them",
 }
 """`KRANZQ_*` variables that are no settings, each with its meaning; whoever reads one puts it here."""
 
@@ -162,6 +167,24 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("retention.runs_age", "duration", "90d", "Runs that ended longer ago are removed.", parse_positive),
     Setting("retention.quarantine_count", "whole number", 1000, "So many quarantined files are kept.", parse_count),
     Setting("retention.quarantine_age", "duration", "90d", "Files quarantined longer ago are removed.", parse_positive),
+    Setting(
+        "work.url",
+        'URL or "own"',
+        "own",
+        "The database of the work queue; own: the user's own SQLite file below the state directory.",
+        parse_database,
+    ),
+    Setting("work.lease", "duration", "2m", "How long a claim of an item counts without a heartbeat.", parse_lease),
+    # An item's end is looked at within days, its history for the sake of who did what: a month covers both, and with
+    # a million items a day it is already a large database.
+    Setting("work.retention", "duration", "30d", "Items that ended longer ago are removed.", parse_positive),
+    Setting(
+        "work.sweep_seconds",
+        "duration",
+        15,
+        "How often a daemon or server lets overdue leases lapse and opens what is due.",
+        parse_positive,
+    ),
     Setting(
         "hooks.enqueued",
         "list of texts",

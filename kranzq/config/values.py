@@ -10,11 +10,13 @@ import math
 import re
 from collections.abc import Callable, Sequence
 
+from kranzq.model.database_url import DatabaseUrl
 from kranzq.model.whole import parse_whole
 
 PLACEHOLDERS = ("mission_id", "mission_dir", "repo")
 _LEAST_CAP = 64 * 1024
 _MOST_SECONDS = 3650 * 86400.0
+_MOST_LEASE_S = 86400.0
 _DURATION = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,9})?) ?(s|m|h|d)?", re.ASCII)
 _SIZE = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?) ?(?:([kmgt])(i)?)?b?", re.ASCII | re.IGNORECASE)
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -80,6 +82,20 @@ def parse_positive(value: object) -> float:
     if (seconds := parse_duration(value)) <= 0:
         raise ValueError("must be more than 0")
     return seconds
+
+
+def parse_lease(value: object) -> float:
+    """A duration above zero, at most a day: a crashed holder must not keep an item for longer."""
+    if (seconds := parse_positive(value)) > _MOST_LEASE_S:
+        raise ValueError("must be at most 24h")
+    return seconds
+
+
+def parse_database(value: object) -> DatabaseUrl | None:
+    """A database, or None for `own`. What is wrong is said without the password that may stand in it."""
+    if value == "own":
+        return None
+    return DatabaseUrl.parse(value if isinstance(value, str) else "")
 
 
 def parse_timeout(value: object) -> float | None:

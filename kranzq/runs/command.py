@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from kranzq.model.checkout import Checkout
+from kranzq.model.database_url import has_password
 from kranzq.model.entry import Entry
 from kranzq.model.outcome import Ending, NotStarted, Outcome
 from kranzq.runner import Prepared
@@ -151,7 +152,7 @@ class MissionRunner:
 def mission_environment(environ: Mapping[str, str], names: tuple[str, ...] | None = None) -> dict[str, str]:
     """A mission's environment: the dispatcher's without NOT_PASSED_ON and our secrets."""
     kept = {name: text for name, text in environ.items() if names is None or name in names}
-    return {name: text for name, text in kept.items() if name not in NOT_PASSED_ON and not _is_secret(name)}
+    return {name: text for name, text in kept.items() if name not in NOT_PASSED_ON and not _is_secret(name, text)}
 
 
 def find_executable(name: str, path: str, cwd: str) -> str | None:
@@ -170,8 +171,8 @@ def _is_executable(path: str) -> bool:
         return False
 
 
-def _is_secret(name: str) -> bool:
-    return name.startswith("KRANZQ_") and any(word in name for word in _SECRET_WORDS)
+def _is_secret(name: str, text: str) -> bool:
+    return name.startswith("KRANZQ_") and (any(word in name for word in _SECRET_WORDS) or has_password(text))
 
 
 def _is_inside(cwd: str, root: str) -> bool:

@@ -20,6 +20,7 @@ from kranzq.config import (
     MissionSettings,
     RetentionSettings,
     StatusSettings,
+    WorkSettings,
     config_path,
     expand,
     parse_duration,
@@ -28,6 +29,7 @@ from kranzq.config import (
     unknown_variables,
 )
 from kranzq.errors import BadSetting, UnsafePath
+from kranzq.model.database_url import DatabaseUrl
 
 
 class Home:
@@ -78,6 +80,7 @@ def test_the_defaults(home: Home) -> None:
         DaemonSettings(on_stop=None, poll_seconds=1.0, scan_seconds=10.0, recover_seconds=60.0),
         StatusSettings(long_run=7200.0, long_silence=1800.0),
         RetentionSettings(20, 90 * 86400.0, 1000, 90 * 86400.0),
+        WorkSettings(url=None, lease=120.0, retention=30 * 86400.0, sweep_seconds=15.0),
         HookSettings((), (), (), (), ()),
     )
 
@@ -88,6 +91,7 @@ def test_the_table_and_the_values_have_the_same_settings() -> None:
     named += [f"daemon.{one.name}" for one in fields(DaemonSettings)]
     named += [f"status.{one.name}" for one in fields(StatusSettings)]
     named += [f"retention.{one.name}" for one in fields(RetentionSettings)]
+    named += [f"work.{one.name}" for one in fields(WorkSettings)]
     named += [f"hooks.{one.name}" for one in fields(HookSettings)]
 
     assert [setting.name for setting in SETTINGS] == named
@@ -121,6 +125,11 @@ def test_a_file_sets_everything(home: Home) -> None:
         runs_age = "30d"
         quarantine_count = 4
         quarantine_age = "1d"
+        [work]
+        url = "postgresql://me@host/name"
+        lease = "5m"
+        retention = "7d"
+        sweep_seconds = 20
         [hooks]
         enqueued = ["/a/b", "c"]
         started = ["b"]
@@ -145,6 +154,7 @@ def test_a_file_sets_everything(home: Home) -> None:
         DaemonSettings(on_stop="leave", poll_seconds=0.5, scan_seconds=30.0, recover_seconds=5.0),
         StatusSettings(long_run=3600.0, long_silence=300.0),
         RetentionSettings(3, 30 * 86400.0, 4, 86400.0),
+        WorkSettings(DatabaseUrl("postgresql://me@host/name"), 300.0, 7 * 86400.0, 20.0),
         HookSettings(("/a/b", "c"), ("b",), ("/c",), ("d", "./e"), ("f",)),
     )
 
@@ -239,6 +249,10 @@ def test_an_unknown_key_is_named_with_the_one_that_was_meant(home: Home, text: s
         ("mission.min_free_disk = -1", "must be a number of bytes"),
         ("mission.output_cap = 1000", "must be at least 64KiB"),
         ("retention.runs_per_mission = 0", "must be a whole number from 1 on"),
+        ('work.url = "work.db"', "must be sqlite:///path or"),
+        ("work.url = 5", "must be sqlite:///path or"),
+        ('work.lease = "25h"', "must be at most 24h"),
+        ("work.lease = 0", "must be more than 0"),
         ('retention.runs_per_mission = "many"', "must be a whole number from 1 on"),
         ("retention.quarantine_count = true", "must be a whole number from 1 on"),
         ('daemon.on_stop = "now"', '"wait", "leave", "end", "auto"'),

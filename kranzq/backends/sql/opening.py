@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import os
-import re
 
 from kranzq import __version__
 from kranzq.backends.sql.backend import SqlBackend
 from kranzq.backends.sql.database import Database
 from kranzq.backends.sql.schema import check
 from kranzq.errors import UsageFault
-
-_SECRET = re.compile(r"(://[^:/@]*):[^@/]*@")
-FORMS = "Write sqlite:///absolute/path or postgresql://user@host/database."
+from kranzq.model.database_url import FORMS, shown
 
 
 def open_database(url: str) -> Database:
@@ -29,7 +26,7 @@ def open_database(url: str) -> Database:
         from kranzq.backends.sql.postgres import PostgresDatabase  # noqa: PLC0415 - as above
 
         return PostgresDatabase(url)
-    raise UsageFault(f"{without_password(url)[:200]!r} names no database that kranzq knows.", FORMS)
+    raise UsageFault(f"{shown(url)[:200]!r} names no database that kranzq knows.", FORMS)
 
 
 def open_store(url: str) -> SqlBackend:
@@ -42,8 +39,3 @@ def open_store(url: str) -> SqlBackend:
         database.close()
         raise
     return SqlBackend(database)
-
-
-def without_password(url: str) -> str:
-    """A URL that may be shown."""
-    return _SECRET.sub(r"\1:***@", url)
