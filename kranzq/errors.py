@@ -151,6 +151,16 @@ class ItemLost(ClaimLost):
         self.item, self.attempt, self.state, self.cancelled = item, attempt, state, cancelled
 
 
+class PresenceFull(Busy):
+    """A holder that has so many presence claims that it gets no more; nothing was changed."""
+
+    def __init__(self, holder: str, most: int) -> None:
+        super().__init__(
+            f"{holder[:200]} has {most} presence claims already, which is the most.",
+            "End what is over: kranzq presence release ID, or all of them with --all.",
+        )
+
+
 class InsideMission(Busy):
     """A verb that would wait for the very mission that runs it."""
 
@@ -217,12 +227,12 @@ class QueueLocked(TryLater):
 
 
 class StoreLocked(TryLater):
-    """Another program kept the database's write lock for too long; nothing was changed."""
+    """Others kept what was needed of the database for too long; nothing was changed."""
 
-    def __init__(self, path: str, seconds: float) -> None:
+    def __init__(self, path: str, seconds: float, who: str = "another program", advice: str = "") -> None:
         super().__init__(
-            f"The database {path} was locked for {seconds:.0f} s by another program; nothing was changed.",
-            "Try again; see who has it open: fuser -v " + path,
+            f"The database {path} was locked for {seconds:.0f} s by {who}; nothing was changed.",
+            advice or "Try again; see who has it open: fuser -v " + path,
         )
 
 

@@ -237,6 +237,21 @@ class WorkSwept(Event):
     opened: int
 
 
+class PresenceClaimed(Event):
+    """An agent said that it works on something, or that it still does."""
+
+    claim: str
+    agent: str
+    renewed: bool
+
+
+class PresenceReleased(Event):
+    """An agent said that it works on something no more."""
+
+    claims: tuple[str, ...]
+    agent: str
+
+
 class Drained(Event):
     """A dispatcher that has run missions finds nothing more that may run now."""
 

@@ -1,4 +1,4 @@
-"""The work queue on a database: satisfies `WorkStore` by running each act in one transaction."""
+"""The work queue on a database: satisfies `SharedStore` by running each act in one transaction."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from kranzq.backend import Wanted
 from kranzq.backend.items import AcceptedItem
 from kranzq.backends.sql import claims, items
 from kranzq.backends.sql.database import Database, Row, Transaction
+from kranzq.backends.sql.presence import SqlPresence
 from kranzq.errors import KranzqError, UsageFault
 from kranzq.events import (
     ItemCancelled,
@@ -53,6 +54,7 @@ class SqlBackend:
 
     def __init__(self, database: Database) -> None:
         self.database = database
+        self.presence = SqlPresence(database)
         self._counters: collections.Counter[str] = collections.Counter()
         self._seen: set[str] = set()
         self._mutex = threading.Lock()

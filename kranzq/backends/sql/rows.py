@@ -6,6 +6,9 @@ import hashlib
 import json
 
 from kranzq.backends.sql.database import Row
+from kranzq.model.presence import NewPresence, PresenceClaim, Subject, holder_key, lifetime_ms
+from kranzq.model.repository import tail_of
+from kranzq.model.who import Question
 from kranzq.model.work import Attempt, ItemState, NewItem, Target, WorkItem, folded
 
 
@@ -77,3 +80,50 @@ def digest(new: NewItem) -> str:
 def creator(new: NewItem) -> str:
     """Whose idempotency keys are one's own: by uid where it is known, else by name."""
     return f"u:{new.created_by_uid}" if new.created_by_uid else f"n:{folded(new.created_by)}"
+
+
+def presence(row: Row) -> PresenceClaim:
+    """A presence claim."""
+    return PresenceClaim(
+        id=row["id"],
+        agent=row["agent"],
+        agent_uid=row["agent_uid"],
+        channel=row["channel"],
+        subject=Subject(row["repo"], row["path"], row["absolute_path"], row["branch"], row["topic"]),
+        home=row["home"],
+        note=row["note"],
+        created_at=row["created_at"],
+        expires_at=row["expires_at"],
+    )
+
+
+def presence_values(new: NewPresence, name: str) -> dict[str, object]:
+    """The parameters of `presence_put`."""
+    about = new.subject
+    return {
+        "id": name,
+        "holder": holder_key(new.holder),
+        "subject": about.key,
+        "agent": new.holder.name,
+        "agent_uid": new.holder.uid,
+        "channel": new.channel,
+        "repo": about.repo,
+        "tail": tail_of(about.repo),
+        "path": about.path,
+        "absolute_path": about.absolute_path,
+        "branch": about.branch,
+        "topic": about.topic,
+        "home": new.home,
+        "note": new.note,
+        "lifetime": lifetime_ms(new.minutes),
+    }
+
+
+def question_values(question: Question) -> dict[str, object]:
+    """The parameters of `presence_about`: what an index finds claims by."""
+    return {
+        "tail": tail_of(question.repo),
+        "branch": question.branch,
+        "absolute": int(question.absolute_path is not None),
+        "words": int(bool(question.words)),
+    }
