@@ -252,6 +252,12 @@ class PresenceReleased(Event):
     agent: str
 
 
+class ItemsPruned(Event):
+    """Items that ended long ago were removed."""
+
+    items: int
+
+
 class Drained(Event):
     """A dispatcher that has run missions finds nothing more that may run now."""
 
