@@ -25,6 +25,8 @@ MOST_CLAIMS = 100
 """So many live claims has one holder at most: a loop that claims topics cannot fill the table."""
 _MOST_KEY = 4200
 """The longest key of a repository: that of a clone with a path as long as a system takes."""
+_MOST_RAW = 16_384
+"""A path as it is named, before `..` is resolved: longer than any that a system takes."""
 _DRIVE = re.compile(r"[A-Za-z]:[\\/]")
 _SPACE = re.compile(
     "[\\s\\x00-\\x1f\\x7f-\\x9f\u00ad\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e007f]+"
@@ -163,8 +165,14 @@ def lifetime_ms(minutes: int | None) -> int:
 
 def one_line(text: str, most: int) -> str:
     """The text on one line, without what would act on a terminal or hide, cut with an ellipsis."""
-    flat = flat_text(text)
-    return flat if len(flat) <= most else flat[: most - 1] + "…"
+    looked_at = 8 * most
+    while True:
+        flat = flat_text(text[:looked_at])  # of ten megabytes only what is shown
+        if len(flat) > most:
+            return flat[: most - 1] + "…"
+        if looked_at >= len(text):
+            return flat
+        looked_at *= 4
 
 
 def flat_text(text: str) -> str:
@@ -216,7 +224,7 @@ def lies_inside(path: str, folder: str) -> bool:
 
 
 def _place(path: str, key: str | None, here: Whereabouts | None, clones: Sequence[Whereabouts]) -> Subject:
-    flat = flat_text(path)
+    flat = one_line(path, _MOST_RAW)
     slashed = flat.replace("\\", "/")
     if flat.startswith("/") or _DRIVE.match(flat):
         return _absolute(slashed, key, here, clones)

@@ -30,7 +30,7 @@ def repo_key(text: str) -> str:
     User, password, port, query, a `.git` at the end and the case of letters drop out. A name has two parts at least. A
     `file:` URL and a path on this disk are refused: they mean another repository on another machine.
     """
-    given = text.strip()
+    given = text[: 2 * _MOST_ROOT].strip()
     if given.startswith(LOCAL + "/") and len(given) <= _MOST_ROOT and given.isprintable():
         return local_key(posixpath.normpath("/" + given.removeprefix(LOCAL).lstrip("/")))
     parts = [part for part in _address(given).split("/") if part]
@@ -40,7 +40,7 @@ def repo_key(text: str) -> str:
         parts[-1] = parts[-1][:-4]
     key = "/".join(parts).lower()
     if len(parts) < 2 or len(key) > MOST_REPO or not all(_is_part(part) for part in parts):  # noqa: PLR2004 - owner/repo
-        raise _refused(text)
+        raise _refused(given)
     return key
 
 
@@ -97,5 +97,5 @@ def _is_part(part: str) -> bool:
 
 
 def _refused(text: str) -> UsageFault:
-    shown = re.sub(r"//[^/@]*@", "//***@", text)[:120]
+    shown = re.sub(r"//[^/@]*@", "//***@", text[:1000])[:120]
     return UsageFault(f"{shown!r} names no repository that others can know.", FORMS)

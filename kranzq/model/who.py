@@ -13,7 +13,16 @@ from dataclasses import dataclass
 
 from kranzq.errors import UsageFault
 from kranzq.model.claim import Holder
-from kranzq.model.presence import PresenceClaim, Subject, Whereabouts, lies_inside, named_repo, subject_of
+from kranzq.model.presence import (
+    MOST_PATH,
+    PresenceClaim,
+    Subject,
+    Whereabouts,
+    lies_inside,
+    named_repo,
+    one_line,
+    subject_of,
+)
 from kranzq.model.repository import same_repository
 from kranzq.model.work import folded, same_holder
 
@@ -121,7 +130,7 @@ def question_of(
     leads_to: str | None = None,
 ) -> Question:
     """The question of somebody who works `here`; no repository named means that one. Raises UsageFault."""
-    words = words_of(query or "")
+    words = words_of(one_line(query or "", MOST_PATH))
     key = named_repo(repo, here) or (here.repo if here is not None else None)
     about = Subject(key)
     if any(text is not None and text.strip() for text in (path, branch)):

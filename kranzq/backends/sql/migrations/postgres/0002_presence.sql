@@ -1,17 +1,17 @@
 -- Who says that they work on what. Times are wall milliseconds. `holder` and `subject` are keys: one row for each pair.
 
 create table kranzq_presence (
-    id text primary key,
-    holder text not null,
-    subject text not null,
+    id text collate "C" primary key,
+    holder text collate "C" not null,
+    subject text collate "C" not null,
     agent text not null,
     agent_uid text not null,
     channel text not null,
     repo text,
-    tail text,
+    tail text collate "C",
     path text,
     absolute_path text,
-    branch text,
+    branch text collate "C",
     topic text,
     home text,
     note text not null,
