@@ -16,6 +16,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+from tests import postgres
 from tests.laboratory import Laboratory
 
 signal.signal(signal.SIGHUP, signal.SIG_DFL)  # run under nohup, every process that a test starts would be deaf to it
@@ -60,6 +61,40 @@ def lab(checkout: Path) -> Iterator[Laboratory]:
     """A checkout to experiment in, cleared of everything that was started there."""
     with Laboratory(checkout) as one:
         yield one
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[str]:
+    """The URL of a server, one for each process that runs tests, with a role that may do anything."""
+    if postgres.GIVEN:
+        yield postgres.GIVEN
+        return
+    if not postgres.is_there():
+        pytest.skip(postgres.MISSING)
+    with postgres.running() as server:
+        yield server.url()
+
+
+@pytest.fixture(scope="session")
+def postgres_database(postgres_server: str) -> Iterator[str]:
+    """The URL of a database with our schema, which tests share one after the other."""
+    with postgres.database(postgres_server) as url:
+        postgres.migrate(url)
+        yield url
+
+
+@pytest.fixture
+def postgres_url(postgres_database: str) -> str:
+    """The URL of a database with our schema in which nothing is."""
+    postgres.empty(postgres_database)
+    return postgres_database
+
+
+@pytest.fixture
+def bare_postgres_url(postgres_server: str) -> Iterator[str]:
+    """The URL of a database in which not even a schema is."""
+    with postgres.database(postgres_server) as url:
+        yield url
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -81,6 +81,13 @@ class WorkStore(Leased[NewItem, WorkItem, ItemState, ItemClaim], Protocol):
         """Let no lease lapse for so long: after a sleep of the host, holders get one round to renew."""
         ...
 
+    def wait_for_work(self, seconds: float) -> bool:
+        """Wait until something may have changed since this thread's last call returned; its first is true at once.
+
+        False after `seconds` is no proof: hints may be lost, and items come due unannounced. So claim again anyway.
+        """
+        ...
+
     def entries(self, state: ItemState = ItemState.OPEN, limit: int | None = None) -> list[WorkItem]:
         """The items in a state: what may be claimed in the order in which it would be, the rest newest change first."""
         ...

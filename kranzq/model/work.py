@@ -193,6 +193,9 @@ class Recovered:
     failed: tuple[str, ...] = ()
     opened: int = 0
 
+    def __add__(self, other: Recovered) -> Recovered:
+        return Recovered(self.lapsed + other.lapsed, self.failed + other.failed, self.opened + other.opened)
+
     def __bool__(self) -> bool:
         return bool(self.lapsed or self.failed or self.opened)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import functools
 import threading
+import uuid
 from collections.abc import Sequence
 from types import TracebackType
 from typing import Self, TypeVar
@@ -12,6 +13,7 @@ from typing import Self, TypeVar
 from kranzq.backend import Wanted
 from kranzq.backend.items import AcceptedItem
 from kranzq.backends.sql import claims, items
+from kranzq.backends.sql.claiming import Claiming
 from kranzq.backends.sql.database import Database, Row, Transaction
 from kranzq.backends.sql.presence import SqlPresence
 from kranzq.errors import KranzqError, UsageFault
@@ -56,7 +58,7 @@ class SqlBackend:
         self.database = database
         self.presence = SqlPresence(database)
         self._counters: collections.Counter[str] = collections.Counter()
-        self._seen: set[str] = set()
+        self._claiming = Claiming(database)
         self._mutex = threading.Lock()
 
     def enqueue(self, new: NewItem, /) -> AcceptedItem:
@@ -65,9 +67,11 @@ class SqlBackend:
 
     def enqueue_many(self, new: Sequence[NewItem]) -> list[AcceptedItem]:
         """Keep all of them, or none."""
+        named = [(one, one.id or str(uuid.uuid4())) for one in new]
+        act = functools.partial(items.enqueue_many, named=named)
         while True:
             try:
-                accepted = self.database.write(functools.partial(items.enqueue_many, new=new))
+                accepted = self.database.write(act, single=len(new) == 1 and not new[0].key)
             except items.KeyRace:
                 continue  # the item of the other one is there now
             break
@@ -93,14 +97,14 @@ class SqlBackend:
 
     def heartbeat(self, held: Held, lease_ms: int | None = None) -> ItemClaim:
         """A lease of that length from now on."""
-        row = self.database.write(lambda transaction: claims.heartbeat(transaction, held, lease_ms))
+        row = self.database.write(lambda transaction: claims.heartbeat(transaction, held, lease_ms), single=True)
         self._known_by(held, row)
         emit(LeaseRenewed(held.id, held.attempt))
         return claims.given(row, held.holder)
 
     def finish(self, held: Held, outcome: Outcome = Outcome.SUCCEEDED, result: str = "") -> None:
         """End it for good."""
-        row = self.database.write(lambda transaction: claims.finish(transaction, held, outcome, result))
+        row = self.database.write(lambda transaction: claims.finish(transaction, held, outcome, result), single=True)
         if row is not None:
             self._finished(held, row)
 
@@ -120,14 +124,22 @@ class SqlBackend:
     def release(self, held: Held, why: str = "", *, declined: bool = False, delay_ms: int = 0) -> ItemState:
         """Give it back; where it is now."""
         state = self.database.write(
-            lambda transaction: claims.release(transaction, held, why, declined=declined, delay_ms=delay_ms)
+            lambda transaction: claims.release(transaction, held, why, declined=declined, delay_ms=delay_ms),
+            single=True,
         )
         emit(ItemReleased(held.id, held.attempt, state.value, why))
         return state
 
     def cancel(self, name: str, /, why: str = "") -> bool:
         """End what is not terminal."""
-        done = self.database.write(lambda transaction: claims.cancel(transaction, name, why))
+        runs = 0
+
+        def act(transaction: Transaction) -> bool:
+            nonlocal runs
+            runs += 1
+            return claims.cancel(transaction, name, why, repeated=runs > 1)
+
+        done = self.database.write(act, single=True)
         if done:
             emit(ItemCancelled(name, why))
         return done
@@ -141,8 +153,8 @@ class SqlBackend:
         """Lapse what is overdue and open what is due, in short transactions, until nothing is left."""
         total = Recovered()
         while True:
-            found = self.database.write(claims.sweep)
-            total = _and(total, found)
+            found = self._claiming.sweep()
+            total += found
             if max(len(found.lapsed) + len(found.failed), found.opened) < claims.SWEEP_MOST:
                 break
         if total:
@@ -151,12 +163,16 @@ class SqlBackend:
 
     def grant_grace(self, seconds: float) -> None:
         """Let no lease lapse for so long."""
-        self.database.write(lambda transaction: transaction.run("grace", grace=round(seconds * 1000)))
+        self.database.write(lambda transaction: transaction.run("grace", grace=round(seconds * 1000)), single=True)
+
+    def wait_for_work(self, seconds: float) -> bool:
+        """Wait until something may have changed."""
+        return self.database.wait_for_change(seconds)
 
     def entries(self, state: ItemState = ItemState.OPEN, limit: int | None = None) -> list[WorkItem]:
         """The items in a state."""
         most = _ALL if limit is None else limit
-        return self.database.read(lambda transaction: items.entries(transaction, state, most))
+        return self.database.read(lambda transaction: items.entries(transaction, state, most), single=True)
 
     def page(self, state: str = "", *, limit: int = 50, cursor: str | None = None) -> Page:
         """Items, newest change first."""
@@ -164,22 +180,22 @@ class SqlBackend:
 
     def show(self, name: str, /) -> WorkItem:
         """One item."""
-        return self.database.read(lambda transaction: items.show(transaction, name))
+        return self.database.read(lambda transaction: items.show(transaction, name), single=True)
 
     def attempts(self, name: str, /) -> list[Attempt]:
         """Every claim of an item."""
-        return self.database.read(lambda transaction: items.attempts(transaction, name))
+        return self.database.read(lambda transaction: items.attempts(transaction, name), single=True)
 
     def unseen(self, limit: int = 100) -> list[WorkItem]:
         """Open items whose agent was never seen here."""
-        return self.database.read(lambda transaction: items.unseen(transaction, limit))
+        return self.database.read(lambda transaction: items.unseen(transaction, limit), single=True)
 
     def prune(self, older_than_s: float) -> int:
         """Remove items that ended longer ago."""
         before, removed = self.database.wall_ms() - round(older_than_s * 1000), 0
         while True:
             gone = self.database.write(
-                lambda transaction: len(transaction.all("prune", before=before, most=_PRUNED_AT_ONCE))
+                lambda transaction: len(transaction.all("prune", before=before, most=_PRUNED_AT_ONCE)), single=True
             )
             removed += gone
             if gone < _PRUNED_AT_ONCE:
@@ -221,22 +237,8 @@ class SqlBackend:
         self.close()
 
     def _claim(self, holder: Holder, wanted: Wanted, limit: int, lease: int | None, request: str) -> list[ItemClaim]:
-        mine = claims.targets(holder, wanted)
-        new = [target for target in mine if target not in self._seen]
-        swept = Recovered()
-
-        def act(transaction: Transaction) -> list[Row]:
-            nonlocal swept
-            for target in new:
-                transaction.run("seen", target=target)
-            swept = claims.sweep(transaction)
-            rows: list[Row] = []
-            while len(rows) < limit and (row := claims.claim(transaction, holder, wanted, lease, request)) is not None:
-                rows.append(row)
-            return rows
-
-        given = [claims.given(row, holder) for row in self.database.write(act)]
-        self._seen.update(new)
+        rows, swept = self._claiming.claim(holder, wanted, limit, lease, request)
+        given = [claims.given(row, holder) for row in rows]
         if swept:
             emit(WorkSwept(swept.lapsed, swept.failed, swept.opened))
         for one in given:
@@ -254,10 +256,6 @@ class SqlBackend:
     def _count(self, what: str) -> None:
         with self._mutex:
             self._counters[what] += 1
-
-
-def _and(one: Recovered, other: Recovered) -> Recovered:
-    return Recovered(one.lapsed + other.lapsed, one.failed + other.failed, one.opened + other.opened)
 
 
 def _number(row: Row | None) -> int:

@@ -63,15 +63,29 @@ def sweep(transaction: Transaction) -> Recovered:
     return Recovered(tuple(lapsed), tuple(failed), len(due))
 
 
-def claim(transaction: Transaction, holder: Holder, wanted: Wanted, lease: int | None, request: str) -> Row | None:
-    """The first item that the holder may have, or the one that this request was given before."""
-    values: dict[str, object] = {"holder": holder.name, "holder_uid": holder.uid, "lease": lease_ms(lease)}
-    if request and (again := transaction.one("claimed_before", request_id=request, **values)) is not None:
-        return again
-    values |= {"request_id": request, "targets": json.dumps(targets(holder, wanted)), "kind": wanted.kind}
+def claim(
+    transaction: Transaction, holder: Holder, wanted: Wanted, lease: int | None, request: str, most: int
+) -> list[Row]:
+    """The first items that the holder may have; an engine may give one at a time, so ask until none comes."""
+    values: dict[str, object] = {
+        "holder": holder.name,
+        "holder_uid": holder.uid,
+        "lease": lease_ms(lease),
+        "request_id": request,
+        "targets": json.dumps(targets(holder, wanted)),
+        "kind": wanted.kind,
+        "most": most,
+    }
     if wanted.missions:
-        return transaction.one("claim_named", ids=json.dumps(sorted(wanted.missions)), **values)
-    return transaction.one("claim_kind" if wanted.kind else "claim", **values)
+        return transaction.all("claim_named", ids=json.dumps(sorted(wanted.missions)), **values)
+    return transaction.all("claim_kind" if wanted.kind else "claim", **values)
+
+
+def claimed_before(transaction: Transaction, holder: Holder, lease: int | None, request: str) -> list[Row]:
+    """What this request was given before and still holds; its lease begins anew."""
+    return transaction.all(
+        "claimed_before", request_id=request, holder=holder.name, holder_uid=holder.uid, lease=lease_ms(lease)
+    )
 
 
 def given(row: Row, holder: Holder) -> ItemClaim:
@@ -90,14 +104,10 @@ def heartbeat(transaction: Transaction, held: Held, lease: int | None) -> Row:
 
 def finish(transaction: Transaction, held: Held, outcome: Outcome, result: str) -> Row | None:
     """End it for good. None when the same end was recorded under the same attempt before. Raises ItemLost."""
-    check_text("result", result, MOST_TEXT)
-    state = ItemState.DONE if outcome is Outcome.SUCCEEDED else ItemState.FAILED
-    row = transaction.one("finish", state=state.value, result=result, **_shown(held))
+    end = Finish(held, outcome, result)
+    row = transaction.one("finish", **_ending(end))
     if row is None:
-        standing = _standing(transaction, held)
-        if standing["ended"] == standing["state"] == state.value and standing["result"] == result:
-            return None
-        raise _lost(held, standing)
+        _ended_so(transaction, end)
     return row
 
 
@@ -107,16 +117,21 @@ def finish_many(
     """End many; what is refused leaves the others alone."""
     if len(ends) > MOST_BATCH:
         raise UsageFault(f"At most {MOST_BATCH} claims are ended at once, not {len(ends)}.", "Send them in parts.")
-    answers: list[KranzqError | None] = []
-    for one in ends:
+    answers: list[KranzqError | None] = [None] * len(ends)
+    values: dict[int, dict[str, object]] = {}
+    for place, end in enumerate(ends):
         try:
-            row = finish(transaction, one.held, one.outcome, one.result)
+            values[place] = _ending(end)
         except KranzqError as fault:
-            answers.append(fault)
-        else:
-            answers.append(None)
-            if row is not None:
-                told(one.held, row)
+            answers[place] = fault
+    for place, row in zip(values, transaction.each("finish", list(values.values())), strict=True):
+        if row is not None:
+            told(ends[place].held, row)
+            continue
+        try:
+            _ended_so(transaction, ends[place])
+        except KranzqError as fault:
+            answers[place] = fault
     return answers
 
 
@@ -134,14 +149,33 @@ def release(transaction: Transaction, held: Held, why: str, *, declined: bool, d
     raise _lost(held, standing)
 
 
-def cancel(transaction: Transaction, name: str, why: str) -> bool:
-    """End what is not terminal. False when it had ended. Raises NoSuchItem."""
+def cancel(transaction: Transaction, name: str, why: str, *, repeated: bool = False) -> bool:
+    """End what is not terminal. False when it had ended, unless a first run of this very call did it. NoSuchItem."""
     check_text("reason", why, MOST_TEXT)
     if transaction.one("cancel", id=name, why=why) is not None:
         return True
-    if transaction.one("digest", id=name) is None:
+    there = transaction.one("show", id=name)
+    if there is None:
         raise NoSuchItem(name)
-    return False
+    return repeated and there["state"] == ItemState.CANCELLED.value and there["result"] == why
+
+
+def _ending(end: Finish) -> dict[str, object]:
+    """The parameters of `finish`. Raises UsageFault."""
+    check_text("result", end.result, MOST_TEXT)
+    return {"state": _state(end.outcome), "result": end.result, **_shown(end.held)}
+
+
+def _ended_so(transaction: Transaction, end: Finish) -> None:
+    """Accept an end that was recorded in the same way before. Raises ItemLost for any other."""
+    standing = _standing(transaction, end.held)
+    if not (standing["ended"] == standing["state"] == _state(end.outcome) and standing["result"] == end.result):
+        raise _lost(end.held, standing)
+
+
+def _state(outcome: Outcome) -> str:
+    state = ItemState.DONE if outcome is Outcome.SUCCEEDED else ItemState.FAILED
+    return state.value
 
 
 def _shown(held: Held) -> dict[str, object]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -27,6 +27,10 @@ class Transaction(Protocol):
         """For a statement that gives nothing."""
         ...
 
+    def each(self, statement: str, many: Sequence[Mapping[str, object]], /) -> list[Row | None]:
+        """`one` for each of many sets of values, in order; an engine that is far away sends them together."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Size:
@@ -39,21 +43,35 @@ class Size:
 class Database(Protocol):
     """One database. May be shared by threads; each call opens what it needs.
 
-    Both kinds of call may run `act` again when another one was in the way, so an act only works through its
-    transaction. Errors of the engine come as StoreLocked, StoreUnavailable or StoreUnreachable.
+    Both kinds of call may run `act` again, when another one was in the way or when the connection was lost; what the
+    first run did may then stand. So an act works through its transaction alone, and is harmless to repeat: ids are
+    made before it. `single` says that the first statement is the whole change and that what follows only looks: each
+    may then be a transaction by itself. Errors of the engine come as StoreLocked, StoreUnavailable, StoreUnreachable.
     """
+
+    @property
+    def is_near(self) -> bool:
+        """Whether it lies in this process: statements cost no way, and a connection is never lost."""
+        ...
 
     @property
     def where(self) -> str:
         """The database's name for people; without a password."""
         ...
 
-    def write(self, act: Callable[[Transaction], R]) -> R:
+    def write(self, act: Callable[[Transaction], R], *, single: bool = False) -> R:
         """Run `act` in a transaction that may write; durable when it returns. An exception undoes the act."""
         ...
 
-    def read(self, act: Callable[[Transaction], R]) -> R:
+    def read(self, act: Callable[[Transaction], R], *, single: bool = False) -> R:
         """Run `act` on one snapshot; it writes nothing and waits for no writer."""
+        ...
+
+    def wait_for_change(self, seconds: float) -> bool:
+        """Wait until something may have changed since this thread's last call returned; its first is true at once.
+
+        False after `seconds` is no proof: a hint may be lost, and items come due unannounced.
+        """
         ...
 
     def wall_ms(self) -> int:

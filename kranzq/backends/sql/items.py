@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Sequence
 
 from kranzq.backend import Accepted
 from kranzq.backend.items import AcceptedItem
 from kranzq.backends.sql import rows
-from kranzq.backends.sql.database import Transaction
+from kranzq.backends.sql.database import Row, Transaction
 from kranzq.errors import Conflict, NoSuchItem, UsageFault
 from kranzq.model.work import (
     MOST_BATCH,
@@ -25,49 +24,44 @@ _MOST_CURSOR = 40
 _ALSO_OPEN = (ItemState.OPEN, ItemState.DELAYED, ItemState.LAPSED)
 
 
-def enqueue(transaction: Transaction, new: NewItem) -> AcceptedItem:
-    """Keep one item, or find the one that is there under its key or id. Raises Conflict."""
-    creator = rows.creator(new)
-    if new.key and (kept := transaction.one("key_find", creator=creator, key=new.key)) is not None:
-        return _same(transaction, new, kept["id"], kept["digest"], f"The idempotency key {new.key!r}")
-    name = new.id or str(uuid.uuid4())
+def enqueue(transaction: Transaction, new: NewItem, name: str) -> AcceptedItem:
+    """Keep one item as `name`, or find the one that is there under its key or id. Raises Conflict."""
+    if new.key and (kept := transaction.one("key_find", **_key(new))) is not None:
+        return _same(transaction, new, name, kept)
     made = transaction.one("enqueue", **rows.new_values(new, name))
     if made is None:
-        there = transaction.one("digest", id=name)
-        assert there is not None, "the id is taken"
-        return _same(transaction, new, name, there["digest"], f"The id {name}")
-    if new.key and transaction.one("key_add", creator=creator, key=new.key, seq=made["seq"]) is None:
+        return _there(transaction, new, name)
+    if new.key and transaction.one("key_add", **_key(new), seq=made["seq"]) is None:
         raise KeyRace(new.key)
-    entry = WorkItem(
-        id=name,
-        seq=made["seq"],
-        title=new.title,
-        payload=new.payload,
-        kind=new.kind,
-        target=new.target,
-        priority=new.priority,
-        state=ItemState(made["state"]),
-        claimed_by="",
-        claimed_by_uid="",
-        claim_expires=None,
-        attempts=0,
-        declined=0,
-        max_attempts=new.max_attempts,
-        created_by=new.created_by,
-        created_by_uid=new.created_by_uid,
-        created_at=made["created_at"],
-        updated_at=made["created_at"],
-        not_before=new.not_before,
-        result="",
-    )
-    return Accepted(entry, created=True, state=entry.state)
+    return Accepted(rows.made(new, name, made), created=True, state=ItemState(made["state"]))
 
 
-def enqueue_many(transaction: Transaction, new: Sequence[NewItem]) -> list[AcceptedItem]:
-    """Keep all of them; a refusal of one undoes the transaction and so all."""
-    if len(new) > MOST_BATCH:
-        raise UsageFault(f"At most {MOST_BATCH} items are taken at once, not {len(new)}.", "Send them in parts.")
-    return [enqueue(transaction, one) for one in new]
+def enqueue_many(transaction: Transaction, named: Sequence[tuple[NewItem, str]]) -> list[AcceptedItem]:
+    """Keep all of them under the names beside them; a refusal of one undoes the transaction and so all."""
+    if len(named) > MOST_BATCH:
+        raise UsageFault(f"At most {MOST_BATCH} items are taken at once, not {len(named)}.", "Send them in parts.")
+    if len(named) == 1:
+        return [enqueue(transaction, *named[0])]
+    places, twice = _first_of_each_key(named)
+    answers: dict[int, AcceptedItem] = {}
+    keyed = [place for place in places if named[place][0].key]
+    for place, kept in zip(keyed, transaction.each("key_find", [_key(named[one][0]) for one in keyed]), strict=True):
+        if kept is not None:
+            answers[place] = _same(transaction, *named[place], kept)
+    places = [place for place in places if place not in answers]
+    found = transaction.each("enqueue", [rows.new_values(*named[place]) for place in places])
+    made = {place: row for place, row in zip(places, found, strict=True) if row is not None}
+    keys = [_key(named[place][0]) | {"seq": row["seq"]} for place, row in made.items() if named[place][0].key]
+    if None in transaction.each("key_add", keys):
+        raise KeyRace
+    for place in places:
+        if (row := made.get(place)) is None:
+            answers[place] = _there(transaction, *named[place])
+        else:
+            answers[place] = Accepted(rows.made(*named[place], row), created=True, state=ItemState(row["state"]))
+    for place in twice:
+        answers[place] = enqueue(transaction, *named[place])
+    return [answers[place] for place in range(len(named))]
 
 
 class KeyRace(Exception):
@@ -114,11 +108,41 @@ def unseen(transaction: Transaction, most: int) -> list[WorkItem]:
     return [rows.item(row) for row in transaction.all("unseen", most=most)]
 
 
-def _same(transaction: Transaction, new: NewItem, name: str, digest: str, what: str) -> AcceptedItem:
+def _same(transaction: Transaction, new: NewItem, name: str, kept: Row) -> AcceptedItem:
+    """The item of an idempotency key. Raises Conflict when it is another one."""
+    return _taken(transaction, new, kept["id"], kept["digest"], f"The idempotency key {new.key!r}", name)
+
+
+def _there(transaction: Transaction, new: NewItem, name: str) -> AcceptedItem:
+    """The item that has the id already. Raises Conflict when it is another one."""
+    there = transaction.one("digest", id=name)
+    if there is None:  # it was there a moment ago, and was pruned
+        raise KeyRace(name)
+    return _taken(transaction, new, name, there["digest"], f"The id {name}", name)
+
+
+def _taken(transaction: Transaction, new: NewItem, found: str, digest: str, what: str, name: str) -> AcceptedItem:
     if digest != rows.digest(new):
-        raise Conflict(f"{what} was used for another item ({name}). Nothing was changed.", "Use a new one.")
-    entry = show(transaction, name)
-    return Accepted(entry, created=False, state=entry.state)
+        raise Conflict(f"{what} was used for another item ({found}). Nothing was changed.", "Use a new one.")
+    entry = show(transaction, found)
+    # A name that was made for this call can be there for one reason only: an answer to its first try was lost.
+    return Accepted(entry, created=found == name and not new.id, state=entry.state)
+
+
+def _key(new: NewItem) -> dict[str, object]:
+    return {"creator": rows.creator(new), "key": new.key}
+
+
+def _first_of_each_key(named: Sequence[tuple[NewItem, str]]) -> tuple[list[int], list[int]]:
+    """The places of items that are alone with their key or first with it, and those of its repetitions."""
+    seen: set[tuple[str, str]] = set()
+    first: list[int] = []
+    later: list[int] = []
+    for place, (new, _) in enumerate(named):
+        key = (rows.creator(new), new.key)
+        (later if new.key and key in seen else first).append(place)
+        seen.add(key)
+    return first, later
 
 
 def _listed(transaction: Transaction, state: ItemState, after: tuple[int, int], most: int) -> Sequence[WorkItem]:

@@ -23,8 +23,12 @@ def open_database(url: str) -> Database:
             raise UsageFault(f"{url!r} names no absolute path of a SQLite file.", FORMS)
         return SqliteDatabase(os.path.normpath(path))
     if mark and scheme in {"postgresql", "postgres"}:
-        from kranzq.backends.sql.postgres import PostgresDatabase  # noqa: PLC0415 - as above
-
+        try:
+            from kranzq.backends.sql.postgres import PostgresDatabase  # noqa: PLC0415 - as above
+        except ModuleNotFoundError as fault:
+            if (fault.name or "").partition(".")[0] != "psycopg":
+                raise
+            raise UsageFault("PostgreSQL needs the package psycopg.", "Type: pip install 'kranzq[postgres]'") from fault
         return PostgresDatabase(url)
     raise UsageFault(f"{shown(url)[:200]!r} names no database that kranzq knows.", FORMS)
 

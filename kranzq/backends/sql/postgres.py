@@ -1,13 +1,245 @@
-"""PostgreSQL as an engine. To be written."""
+"""PostgreSQL as an engine: many machines, any number of writers, the server's clock.
+
+Every message to the server is one transaction, or a part of one that begins with its limits: nothing outlives it in the
+session, so a pooler may hand each transaction to another connection. Values are bound here and not by the server: so a
+whole transaction is one message and one way there and back, and nothing is prepared that a pooler would lose.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import functools
+import os
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+import psycopg
+
+from kranzq.backends.sql.connections import Connection, Connections
+from kranzq.backends.sql.database import Row, Size, Transaction
+from kranzq.backends.sql.faults import is_clash, is_lost, named
+from kranzq.backends.sql.listening import Listener
+from kranzq.backends.sql.schema import COMPATIBLE, Schema, check
+from kranzq.backends.sql.statements import commands, migrations, statements
+from kranzq.errors import Refused
+
+R = TypeVar("R")
+PATIENCE_S, MIGRATION_PATIENCE_S = 10.0, 300.0
+_ANSWER_S = 2.0
+"""The server's own limit comes first; so much later the client gives up on a server that answers nothing at all."""
+_MOST_CLASHES = 20
+_MOST_TEXT = 4 * 1024 * 1024
+_MOST_COMMANDS = 200
+"""One message holds so many bytes and commands at most."""
+_WRITE = "begin isolation level read committed"
+_READ = "begin isolation level repeatable read read only"
+_MIGRATION_LOCK = 7_305_808_869_231_717_985
+_SCHEMA_TABLE = """create table if not exists kranzq_schema (
+    version integer primary key, compatible integer not null, applied_at bigint not null, program text not null
+)"""
+_NOTE_STEP = """insert into kranzq_schema
+values (:version, :compatible, (extract(epoch from statement_timestamp()) * 1000)::bigint, :program)"""
+_SIZE = """select coalesce(sum(pg_total_relation_size(oid)), 0)::bigint as bytes from pg_class
+where relkind = 'r' and relname like 'kranzq\\_%' and pg_table_is_visible(oid)"""
 
 
 class PostgresDatabase:
-    def __init__(self, url: str) -> None:
-        raise NotImplementedError
+    """Satisfies `Database`. Connects when it is first used."""
 
-    def __getattr__(self, name: str) -> Any:
-        raise NotImplementedError
+    dialect = "postgres"
+    is_near = False
+
+    def __init__(self, url: str, *, patience_s: float = PATIENCE_S) -> None:
+        self._connections = Connections(url)
+        self._patience = patience_s
+        self._listener = Listener(self._connections)
+        self._pid = os.getpid()
+
+    @property
+    def where(self) -> str:
+        """The URL without its password and options."""
+        return self._connections.where
+
+    def write(self, act: Callable[[Transaction], R], *, single: bool = False) -> R:
+        """Run `act` in a transaction; again when others were in the way, and once more when the connection was lost."""
+        return self._run(act, _WRITE, self._patience, single=single)
+
+    def read(self, act: Callable[[Transaction], R], *, single: bool = False) -> R:
+        """Run `act` on one snapshot."""
+        return self._run(act, _READ, self._patience, single=single)
+
+    def wait_for_change(self, seconds: float) -> bool:
+        """Wait for a notice of another program, or of this one."""
+        if self._pid != os.getpid():
+            self._pid, self._listener = os.getpid(), Listener(self._connections)
+        return self._listener.wait(seconds)
+
+    def wall_ms(self) -> int:
+        """The server's clock."""
+        row = self._run(lambda transaction: transaction.ask("select kranzq_now() as now")[0], _READ, self._patience)
+        return int(row["now"])
+
+    def schema(self) -> Schema:
+        """What the database has. Changes nothing."""
+        return self._run(_schema, _READ, self._patience)
+
+    def migrate(self, program: str) -> Schema:
+        """Take every step that is missing, each in a transaction of its own; what there is then."""
+        for number, _, step in migrations("postgres"):
+            act = functools.partial(_take_step, number=number, step=step, program=program, where=self.where)
+            self._run(act, _WRITE, MIGRATION_PATIENCE_S)
+        return self.schema()
+
+    def size(self) -> Size:
+        """Bytes of the tables and their indexes. The server's log belongs to all its databases and is not told."""
+        row = self._run(lambda transaction: transaction.ask(_SIZE)[0], _READ, self._patience)
+        return Size(int(row["bytes"]), 0)
+
+    def close(self) -> None:
+        """Close the connections; the next call opens anew."""
+        self._listener.close()
+        self._listener = Listener(self._connections)
+        self._connections.drop_idle()
+
+    def _run(self, act: Callable[[_Transaction], R], head: str, patience: float, *, single: bool = False) -> R:
+        until = time.monotonic() + patience
+        clashes, was_lost = 0, False
+        while True:
+            connection: Connection | None = None
+            try:
+                with self._connections.borrowed(until) as connection:
+                    return _once(connection, act, head, until, single=single)
+            except psycopg.Error as fault:
+                lost = connection is not None and is_lost(fault, closed=connection.closed)
+                again = lost and not was_lost
+                if lost:
+                    was_lost = True
+                    self._connections.drop_idle()
+                elif is_clash(fault):
+                    clashes += 1
+                    again = clashes < _MOST_CLASHES
+                    time.sleep(random.uniform(0, 0.002 * clashes))  # noqa: S311 - only so that two do not meet again
+                if not again or time.monotonic() >= until:
+                    raise named(fault, self.where, patience) from fault
+
+
+class _Transaction:
+    """Runs statements on one connection. Begins with the first one and with the limits of its time."""
+
+    def __init__(self, connection: Connection, head: Sequence[str], *, single: bool) -> None:
+        self._connection, self._head, self._single = connection, head, single
+        self._open = False
+        self._statements = statements("postgres")
+
+    def all(self, statement: str, /, **values: object) -> list[Row]:
+        """The rows of the first command, after those behind it were run for each."""
+        first, *rest = self._statements[statement]
+        rows = self._send([(first, values)], last=not rest)[0]
+        for row in rows if rest else ():
+            self._send([(command, {**values, **row}) for command in rest], last=False)
+        if rest and self._single:
+            self.end()
+        return rows
+
+    def one(self, statement: str, /, **values: object) -> Row | None:
+        """The first row, or None."""
+        return next(iter(self.all(statement, **values)), None)
+
+    def run(self, statement: str, /, **values: object) -> None:
+        """Run it for what it does."""
+        self.all(statement, **values)
+
+    def each(self, statement: str, many: Sequence[Mapping[str, object]], /) -> list[Row | None]:
+        """One statement with many values, a few hundred in a message."""
+        first, *rest = self._statements[statement]
+        if rest:
+            return [self.one(statement, **values) for values in many]
+        found: list[Row | None] = []
+        for start in range(0, len(many), _MOST_COMMANDS):
+            part = many[start : start + _MOST_COMMANDS]
+            last = start + _MOST_COMMANDS >= len(many)
+            found += [next(iter(rows), None) for rows in self._send([(first, values) for values in part], last=last)]
+        return found
+
+    def ask(self, text: str, **values: object) -> list[Row]:
+        """The rows of a command that has no name: of a schema that may not be there yet."""
+        (command,) = commands(text, "postgres")
+        return self._send([(command, values)], last=False)[0]
+
+    def execute(self, command: str) -> None:
+        """Run a command of a migration."""
+        self._send([(command, {})], last=False)
+
+    def end(self) -> None:
+        """Keep what was done."""
+        if self._open:
+            self._connection.execute("commit")
+            self._open = False
+
+    def _send(self, wanted: Sequence[tuple[str, Mapping[str, object]]], *, last: bool) -> list[list[Row]]:
+        """Send commands in as few messages as hold them; the rows of each. The `last` of a single act commits."""
+        cursor = psycopg.ClientCursor(self._connection)
+        answers: list[list[Row]] = []
+        texts: list[str] = []
+        size = 0
+        for place, (command, values) in enumerate(wanted, 1):
+            texts.append(cursor.mogrify(command, values))
+            size += len(texts[-1])
+            if place == len(wanted) or size > _MOST_TEXT:
+                answers += self._exchange(cursor, texts, last=last and place == len(wanted))
+                texts, size = [], 0
+        return answers
+
+    def _exchange(self, cursor: psycopg.Cursor[Row], texts: Sequence[str], *, last: bool) -> list[list[Row]]:
+        head = () if self._open else self._head
+        closing = ("commit",) if last and self._single else ()
+        self._open = True
+        cursor.execute(";\n".join((*head, *texts, *closing)).encode())
+        for _ in head:
+            cursor.nextset()
+        answers: list[list[Row]] = []
+        for _ in texts:
+            answers.append(cursor.fetchall() if cursor.description is not None else [])
+            cursor.nextset()
+        self._open = not closing
+        return answers
+
+
+def _once(connection: Connection, act: Callable[[_Transaction], R], head: str, until: float, *, single: bool) -> R:
+    """Run the act in a transaction. An exception leaves it open, for whoever owns the connection to undo."""
+    left_ms = max(1, round((until - time.monotonic()) * 1000))
+    connection.until = until + _ANSWER_S
+    limits = [f"set local statement_timeout = {left_ms}"]
+    if not single:  # a program that vanishes in the middle must not keep its rows locked
+        limits.append(f"set local idle_in_transaction_session_timeout = {left_ms}")
+    transaction = _Transaction(connection, (head, *limits), single=single)
+    result = act(transaction)
+    transaction.end()
+    return result
+
+
+def _take_step(transaction: _Transaction, number: int, step: Sequence[str], program: str, where: str) -> None:
+    """One step, under a lock that ends with its transaction; nothing when another program has taken it."""
+    transaction.ask("select pg_advisory_xact_lock(:key)", key=_MIGRATION_LOCK)
+    found = _schema(transaction)
+    if not check(where, found) or found.version >= number:
+        return
+    encoding = transaction.ask(
+        "select pg_encoding_to_char(encoding) as name from pg_database where datname = current_database()"
+    )
+    if encoding[0]["name"] != "UTF8":
+        raise Refused(
+            f"The database {where} is encoded as {encoding[0]['name']}, which cannot hold every text.",
+            "Make one with: create database NAME encoding 'UTF8' template template0",
+        )
+    for command in (_SCHEMA_TABLE, *step):
+        transaction.execute(command)
+    transaction.ask(_NOTE_STEP, version=number, compatible=COMPATIBLE[number], program=program)
+
+
+def _schema(transaction: _Transaction) -> Schema:
+    if not transaction.ask("select to_regclass('kranzq_schema') is not null as there")[0]["there"]:
+        return Schema(0, 0)
+    row = transaction.ask("select max(version) as version, max(compatible) as compatible from kranzq_schema")[0]
+    return Schema(row["version"] or 0, row["compatible"] or 0)

@@ -38,6 +38,32 @@ def item(row: Row) -> WorkItem:
     )
 
 
+def made(new: NewItem, name: str, row: Row) -> WorkItem:
+    """The item that an enqueue has just made, from what the row tells of it."""
+    return WorkItem(
+        id=name,
+        seq=row["seq"],
+        title=new.title,
+        payload=new.payload,
+        kind=new.kind,
+        target=new.target,
+        priority=new.priority,
+        state=ItemState(row["state"]),
+        claimed_by="",
+        claimed_by_uid="",
+        claim_expires=None,
+        attempts=0,
+        declined=0,
+        max_attempts=new.max_attempts,
+        created_by=new.created_by,
+        created_by_uid=new.created_by_uid,
+        created_at=row["created_at"],
+        updated_at=row["created_at"],
+        not_before=new.not_before,
+        result="",
+    )
+
+
 def attempt(row: Row) -> Attempt:
     """One line of the history."""
     return Attempt(

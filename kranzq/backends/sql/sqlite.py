@@ -14,10 +14,11 @@ import stat
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from kranzq.backends.sql.database import Row, Size, Transaction
+from kranzq.backends.sql.hints import Glances
 from kranzq.backends.sql.schema import COMPATIBLE, Schema, check
 from kranzq.backends.sql.statements import migrations, statements
 from kranzq.backends.sql.write_lock import WriteLock
@@ -43,6 +44,7 @@ class SqliteDatabase:
     """Satisfies `Database`. `boot_ms` is the boot clock: it goes on while the host sleeps, and no one can set it."""
 
     dialect = "sqlite"
+    is_near = True
 
     def __init__(
         self,
@@ -60,6 +62,8 @@ class SqliteDatabase:
         self._leading = False
         self._writer: sqlite3.Connection | None = None
         self._idle: list[sqlite3.Connection] = []
+        self._watcher: sqlite3.Connection | None = None
+        self._glances = Glances(self._data_version)
         self._pid = os.getpid()
         _prepare(path)
 
@@ -72,7 +76,7 @@ class SqliteDatabase:
         """The host's wall clock."""
         return to_ms(self._clock.now())
 
-    def write(self, act: Callable[[Transaction], R]) -> R:
+    def write(self, act: Callable[[Transaction], R], *, single: bool = False) -> R:  # noqa: ARG002 - no way to save
         """Run `act` in a transaction, alone or together with those of other threads; each is whole by itself."""
         self._after_fork()
         call = _Call(act)
@@ -84,7 +88,7 @@ class SqliteDatabase:
             self._lead()
         return call.result()  # type: ignore[no-any-return]  # what its own act gave
 
-    def read(self, act: Callable[[Transaction], R]) -> R:
+    def read(self, act: Callable[[Transaction], R], *, single: bool = False) -> R:  # noqa: ARG002 - as above
         """Run `act` on a snapshot that ends with it."""
         self._after_fork()
         with self._mutex:
@@ -104,6 +108,11 @@ class SqliteDatabase:
                 if not keep:
                     connection.close()
         return found
+
+    def wait_for_change(self, seconds: float) -> bool:
+        """Wait until any other connection has committed, of this process or another."""
+        self._after_fork()
+        return self._glances.wait(seconds)
 
     def schema(self) -> Schema:
         """What the file has. Changes nothing."""
@@ -152,8 +161,8 @@ class SqliteDatabase:
     def close(self) -> None:
         """Close every connection; the next call opens anew."""
         with self._mutex:
-            connections = [*self._idle, *([self._writer] if self._writer is not None else [])]
-            self._idle, self._writer = [], None
+            connections = [*self._idle, *(one for one in (self._writer, self._watcher) if one is not None)]
+            self._idle, self._writer, self._watcher = [], None, None
         for connection in connections:
             connection.close()
         self._lock.close()
@@ -209,6 +218,13 @@ class SqliteDatabase:
             self._writer = self._connect()
         return self._writer
 
+    def _data_version(self) -> int:
+        """A number that any commit of another connection changes; only one connection's numbers can be compared."""
+        with self._faults():
+            with self._mutex:
+                watcher = self._watcher = self._watcher or self._connect()
+            return int(watcher.execute("pragma data_version").fetchone()[0])
+
     def _connect(self) -> sqlite3.Connection:
         connection = sqlite3.connect(
             self._path, timeout=self._patience, isolation_level=None, check_same_thread=False, cached_statements=256
@@ -247,7 +263,8 @@ class SqliteDatabase:
     def _after_fork(self) -> None:
         """A child never uses its parent's connections: SQLite forbids it, and the lock would be shared."""
         if self._pid != os.getpid():
-            _LEFT_OPEN.append((self._writer, self._idle))
+            _LEFT_OPEN.append((self._writer, self._idle, self._watcher))
+            self._watcher, self._glances = None, Glances(self._data_version)
             self._pid, self._writer, self._idle, self._leading = os.getpid(), None, [], False
             self._mutex, self._pending, self._lock = threading.Lock(), deque(), WriteLock(self._path + ".lock")
 
@@ -276,6 +293,10 @@ class _Transaction:
     def run(self, statement: str, /, **values: object) -> None:
         """Run it for what it does."""
         self.all(statement, **values)
+
+    def each(self, statement: str, many: Sequence[Mapping[str, object]], /) -> list[Row | None]:
+        """One after the other: there is no way to save."""
+        return [self.one(statement, **values) for values in many]
 
 
 class _Call:

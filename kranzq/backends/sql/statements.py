@@ -1,7 +1,7 @@
 """Named statements of a dialect, from its `.sql` files. Both dialects have the same names; a test compares them.
 
 A statement is one command, or several with `;` at their lines' ends: those after the first run once for each row of
-the first, with that row's columns as further parameters. Parameters are written `:name`.
+the first, with that row's columns as further parameters. Parameters are written `:name`; `:wall` is the wall clock.
 """
 
 from __future__ import annotations
@@ -47,7 +47,12 @@ def commands(text: str, dialect: Dialect) -> tuple[str, ...]:
     kept = tuple(piece for piece in pieces if piece)
     if dialect == "sqlite":
         return kept
-    return tuple(_PARAMETER.sub(r"%(\1)s", piece.replace("%", "%%")) for piece in kept)
+    return tuple(_PARAMETER.sub(_placeholder, piece.replace("%", "%%")) for piece in kept)
+
+
+def _placeholder(found: re.Match[str]) -> str:
+    """PostgreSQL has one clock, its own."""
+    return "kranzq_now()" if found[1] == "wall" else f"%({found[1]})s"
 
 
 def _files(folder: str, dialect: Dialect) -> list[tuple[str, str]]:

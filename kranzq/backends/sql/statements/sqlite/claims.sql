@@ -59,6 +59,9 @@ returning *, (select payload from kranzq_payloads p where p.seq = kranzq_items.s
 insert into kranzq_attempts (seq, attempt, holder, holder_uid, request_id, claimed_at)
 values (:seq, :attempts, :holder, :holder_uid, :request_id, :wall);
 
+-- name: request_lock
+select :request_id as waits_for_nobody;
+
 -- name: claimed_before
 update kranzq_items set state = 'claimed', claim_expires = :wall + :lease, lease_boot = :boot, lease_ends = :now + :lease
 where seq in (

@@ -1,0 +1,106 @@
+"""How a claim is put together of its acts, on an engine in this process and on one that is a way off.
+
+Near: all in one transaction, overdue leases first. Far: the claim alone, in one statement; leases are swept by the same
+call only now and then, and when nothing was found, which is also the second look that an empty answer needs: what was
+locked for a moment by a claimer that then took another item is skipped by the first.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+
+from kranzq.backend import Wanted
+from kranzq.backends.sql import claims
+from kranzq.backends.sql.database import Database, Row, Transaction
+from kranzq.model.claim import Holder
+from kranzq.model.work import Recovered
+
+SWEEP_EVERY_S = 0.25
+"""An overdue lease, or a due item of high priority, waits at most so long for a claimer that is never short of work."""
+
+
+class Claiming:
+    """The claims of one process: it remembers who has asked, and when it last swept. May be shared by threads."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._mutex = threading.Lock()
+        self._seen: set[str] = set()
+        self._swept = float("-inf")
+
+    def claim(
+        self, holder: Holder, wanted: Wanted, limit: int, lease: int | None, request: str
+    ) -> tuple[list[Row], Recovered]:
+        """Up to `limit` rows of items that are now the holder's, and what was swept on the way."""
+        mine = claims.targets(holder, wanted)
+        new = [{"target": target} for target in mine if target not in self._seen]
+        take = self._near if self._database.is_near else self._far
+        found = take(_Wish(holder, wanted, limit, lease, request), new)
+        self._seen.update(mine)
+        return found
+
+    def sweep(self) -> Recovered:
+        """One short sweep."""
+        with self._mutex:
+            self._swept = time.monotonic()
+        return self._database.write(claims.sweep, single=True)
+
+    def _near(self, wish: _Wish, new: list[dict[str, str]]) -> tuple[list[Row], Recovered]:
+        def act(transaction: Transaction) -> tuple[list[Row], Recovered]:
+            transaction.each("seen", new)
+            swept = claims.sweep(transaction)
+            rows = wish.before(transaction) if wish.request else []
+            while len(rows) < wish.limit and (more := wish.take(transaction, wish.limit - len(rows), wish.request)):
+                rows += more
+            return rows, swept
+
+        return self._database.write(act)
+
+    def _far(self, wish: _Wish, new: list[dict[str, str]]) -> tuple[list[Row], Recovered]:
+        if new:
+            self._database.write(lambda transaction: transaction.each("seen", new), single=True)
+        swept = self.sweep() if self._is_time() else Recovered()
+        rows = self._take(wish, wish.limit)
+        if len(rows) < wish.limit:
+            swept += self.sweep()
+            rows += self._take(wish, wish.limit - len(rows))
+        return rows, swept
+
+    def _take(self, wish: _Wish, most: int) -> list[Row]:
+        """One claim. An answer that was lost with the connection is asked for again by the name of the request."""
+        request = wish.request or uuid.uuid4().hex
+        repeated = False
+
+        def act(transaction: Transaction) -> list[Row]:
+            nonlocal repeated
+            if wish.request:  # a caller may send it twice at once
+                transaction.run("request_lock", request_id=request)
+            if (wish.request or repeated) and (rows := wish.before(transaction, request)):
+                return rows
+            repeated = True
+            return wish.take(transaction, most, request)
+
+        return self._database.write(act, single=not wish.request)
+
+    def _is_time(self) -> bool:
+        with self._mutex:
+            return time.monotonic() - self._swept > SWEEP_EVERY_S
+
+
+class _Wish:
+    """What a claimer wants, in the terms of its acts."""
+
+    __slots__ = ("holder", "lease", "limit", "request", "wanted")
+
+    def __init__(self, holder: Holder, wanted: Wanted, limit: int, lease: int | None, request: str) -> None:
+        self.holder, self.wanted, self.limit, self.lease, self.request = holder, wanted, limit, lease, request
+
+    def before(self, transaction: Transaction, request: str = "") -> list[Row]:
+        """What the request was given before."""
+        return claims.claimed_before(transaction, self.holder, self.lease, request or self.request)
+
+    def take(self, transaction: Transaction, most: int, request: str) -> list[Row]:
+        """The next items."""
+        return claims.claim(transaction, self.holder, self.wanted, self.lease, request, most)

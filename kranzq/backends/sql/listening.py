@@ -1,0 +1,89 @@
+"""Hearing of new work: a connection of its own that listens, and a thread that never lets it stay lost.
+
+What is said while it is away is not heard: once it listens again it gives one hint, so that everybody looks once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import threading
+import time
+
+import psycopg
+
+from kranzq.backends.sql.connections import Connection, Connections
+from kranzq.backends.sql.hints import Hints
+
+CHANNEL = "kranzq_work"
+ALIVE_S = 20.0
+"""After so long without a word the server is asked for one: a half-open socket looks like silence."""
+_ANSWER_S = 5.0
+_FIRST_PAUSE_S, _LAST_PAUSE_S = 0.1, 15.0
+
+
+class Listener:
+    """One listening connection for all threads of the process, opened by the first that waits."""
+
+    def __init__(self, connections: Connections, *, alive_s: float = ALIVE_S) -> None:
+        self._connections, self._alive_s = connections, alive_s
+        self._hints = Hints()
+        self._mutex = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._bell: tuple[int, int] = (-1, -1)
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for a hint; false after `seconds` without one."""
+        with self._mutex:
+            if self._thread is None:
+                self._bell = os.pipe2(os.O_CLOEXEC)
+                self._thread = threading.Thread(target=self._listen, name="kranzq-listener", daemon=True)
+                self._thread.start()
+        return self._hints.wait(seconds)
+
+    def close(self) -> None:
+        """End the thread and its connection."""
+        with self._mutex:
+            thread, self._thread = self._thread, None
+        if thread is not None:
+            os.write(self._bell[1], b"x")
+            thread.join()
+            for fd in self._bell:
+                os.close(fd)
+
+    def _listen(self) -> None:
+        pause = _FIRST_PAUSE_S
+        while not self._rings(0):
+            started = time.monotonic()
+            try:
+                with contextlib.closing(self._connections.connect(started)) as connection:
+                    self._hear(connection)
+                return
+            except psycopg.Error:
+                pass  # it is back, or still away, at the next try
+            if time.monotonic() - started > _LAST_PAUSE_S:
+                pause = _FIRST_PAUSE_S  # it had been well for a while
+            if self._rings(pause):
+                return
+            pause = min(pause * 2, _LAST_PAUSE_S)
+
+    def _hear(self, connection: Connection) -> None:
+        """Pass on what is said, until it is time to end. Raises psycopg's errors when the connection is lost."""
+        connection.until = time.monotonic() + _ANSWER_S
+        connection.execute(f"listen {CHANNEL}")
+        self._hints.note()
+        while not self._rings(self._alive_s, connection.fileno()):
+            connection.until = time.monotonic() + _ANSWER_S
+            if list(connection.notifies(timeout=0)):
+                self._hints.note()
+            else:
+                connection.execute("select 1")
+
+    def _rings(self, seconds: float, also: int | None = None) -> bool:
+        """Wait for the bell, or for something to read; whether it was the bell."""
+        poll = select.poll()
+        poll.register(self._bell[0], select.POLLIN)
+        if also is not None:
+            poll.register(also, select.POLLIN)
+        return any(fd == self._bell[0] for fd, _ in poll.poll(seconds * 1000))
