@@ -31,7 +31,9 @@ def repo_key(text: str) -> str:
     `file:` URL and a path on this disk are refused: they mean another repository on another machine.
     """
     given = text[: 2 * _MOST_ROOT].strip()
-    if given.startswith(LOCAL + "/") and len(given) <= _MOST_ROOT and given.isprintable():
+    if given.startswith(LOCAL):
+        if not given.startswith(LOCAL + "/") or len(given) > _MOST_ROOT or not given.isprintable():
+            raise _refused(given)
         return local_key(posixpath.normpath("/" + given.removeprefix(LOCAL).lstrip("/")))
     parts = [part for part in _address(given).split("/") if part]
     if parts and parts[-1].lower() == ".git":
