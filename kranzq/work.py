@@ -10,9 +10,21 @@ import os
 
 from kranzq.backend import Accepted, Wanted
 from kranzq.backend.items import WorkStore
-from kranzq.errors import Conflict, ItemLost, KranzqError, NoSuchItem, StoreUnavailable, TryLater, UsageFault
+from kranzq.backend.presence import Presence, Put, SharedStore
+from kranzq.errors import (
+    Conflict,
+    ItemLost,
+    KranzqError,
+    NoSuchItem,
+    PresenceFull,
+    StoreUnavailable,
+    TryLater,
+    UsageFault,
+)
 from kranzq.model.claim import Holder
 from kranzq.model.outcome import Outcome
+from kranzq.model.presence import NewPresence, PresenceClaim, Subject, Whereabouts, subject_of
+from kranzq.model.who import Facts, Match, Question, Working, question_about, question_of
 from kranzq.model.work import (
     Attempt,
     Finish,
@@ -26,12 +38,13 @@ from kranzq.model.work import (
     Target,
     WorkItem,
 )
-from kranzq.wiring import working
+from kranzq.wiring import presence, working
 
 __all__ = [
     "Accepted",
     "Attempt",
     "Conflict",
+    "Facts",
     "Finish",
     "Held",
     "Holder",
@@ -39,27 +52,47 @@ __all__ = [
     "ItemLost",
     "ItemState",
     "KranzqError",
+    "Match",
     "NewItem",
+    "NewPresence",
     "NoSuchItem",
     "Outcome",
     "Page",
+    "Presence",
+    "PresenceClaim",
+    "PresenceFull",
+    "Put",
+    "Question",
     "Recovered",
+    "SharedStore",
     "Stats",
     "StoreUnavailable",
+    "Subject",
     "Target",
     "TryLater",
     "UsageFault",
     "Wanted",
+    "Whereabouts",
     "WorkItem",
     "WorkStore",
+    "Working",
     "open",
+    "question_about",
+    "question_of",
+    "subject_of",
+    "whereabouts",
 ]
 
 
-def open(url: str | None = None) -> WorkStore:  # noqa: A001 - as in `gzip.open`: it is always called with its module
+def open(url: str | None = None) -> SharedStore:  # noqa: A001 - as in `gzip.open`: it is always called with its module
     """The work queue at a URL; without one, that of the configuration (`work.url`), else the user's own file.
 
     A database that is empty or has an older schema is brought up to date first. Raises UsageFault for a URL that is
     none, SchemaTooNew, StoreUnavailable, Refused (SQLite on a network file system).
     """
     return working.open_work(url, os.environ)
+
+
+def whereabouts(directory: str = ".") -> Whereabouts | None:
+    """The repository, root and branch of the checkout at or above a directory, without running git; None outside."""
+    return presence.whereabouts(directory, os.environ)

@@ -13,7 +13,7 @@ from kranzq.wiring.checkouts import find_checkout
 from kranzq.wiring.configuring import load_config
 
 if TYPE_CHECKING:
-    from kranzq.backend.items import WorkStore
+    from kranzq.backend.presence import SharedStore
     from kranzq.backends.sql.database import Database
     from kranzq.config import Config
 
@@ -73,14 +73,14 @@ def database_url(url: str | None, environ: Mapping[str, str], start: str | None 
     return named if named is not None else DatabaseUrl(f"sqlite://{state_dir(environ)}/work.db")
 
 
-def open_work(url: str | None, environ: Mapping[str, str], start: str | None = None) -> WorkStore:
+def open_work(url: str | None, environ: Mapping[str, str], start: str | None = None) -> SharedStore:
     """The work queue, its schema brought up to date. What is missing of a SQLite file is made."""
     from kranzq.backends.sql.opening import open_store
 
     return open_store(database_url(url, environ, start).text)
 
 
-def open_work_to_look(url: str | None, environ: Mapping[str, str], start: str | None = None) -> WorkStore | None:
+def open_work_to_look(url: str | None, environ: Mapping[str, str], start: str | None = None) -> SharedStore | None:
     """The work queue for looking; None where there is none yet: whoever only looks makes no file."""
     named = database_url(url, environ, start)
     path = named.sqlite_path

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -75,7 +76,7 @@ def test_a_path_is_one_place_however_it_is_written(path: str, expected: Subject)
         ({"path": " ", "branch": "", "topic": "t"}, Subject(None, None, None, None, "t")),
     ],
 )
-def test_a_subject_is_what_was_named_and_no_more(named: dict[str, str], expected: Subject) -> None:
+def test_a_subject_is_what_was_named_and_no_more(named: dict[str, Any], expected: Subject) -> None:
     """Only a path takes over the repository in which one works; a repository alone means the whole of it."""
     assert subject_of(here=HERE, clones=(ELSEWHERE,), **named) == expected
 
@@ -91,7 +92,7 @@ def test_a_subject_is_what_was_named_and_no_more(named: dict[str, str], expected
         ({"repo": "/srv/x", "path": "a"}, HERE),
     ],
 )
-def test_what_cannot_be_meant_is_refused(named: dict[str, str], here: Whereabouts | None) -> None:
+def test_what_cannot_be_meant_is_refused(named: dict[str, Any], here: Whereabouts | None) -> None:
     """Nothing, a relative path without a repository, and one that leads out of it name nothing."""
     with pytest.raises(UsageFault):
         subject_of(here=here, **named)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -152,7 +154,7 @@ def test_whoever_claims_the_same_is_found(about: Subject) -> None:
     ],
 )
 def test_a_question_is_about_the_callers_repository_when_none_is_named(
-    named: dict[str, str], expected: Question
+    named: dict[str, Any], expected: Question
 ) -> None:
     """What is not said is where one works."""
     assert question_of(here=HERE, **named) == expected

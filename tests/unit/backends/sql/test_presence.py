@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kranzq.backends.sql.presence import PURGED_AT_ONCE
-from kranzq.backends.sql.statements import statements
+from kranzq.backends.sql.statements import Dialect, statements
 from kranzq.events import Event, PresenceClaimed, PresenceReleased, subscribe
 from kranzq.model.claim import Holder
 from kranzq.model.presence import LEAST_MINUTES, MOST_CLAIMS, NewPresence, Subject
@@ -121,10 +121,10 @@ def test_expired_claims_leave_room(items: SqliteItems) -> None:
 
 
 @pytest.mark.parametrize("dialect", ["sqlite", "postgres"])
-def test_every_statement_that_reads_claims_has_the_one_rule(dialect: str) -> None:
+def test_every_statement_that_reads_claims_has_the_one_rule(dialect: Dialect) -> None:
     """Nobody can add a reader of the table that sees expired claims; only the purge looks for those."""
     clock = {"sqlite": ":wall", "postgres": "kranzq_now()"}[dialect]
-    for name, commands in statements(dialect).items():  # type: ignore[arg-type]  # one of the two
+    for name, commands in statements(dialect).items():
         text = " ".join(" ".join(commands).split())
         reads = len(re.findall(r"from kranzq_presence\b", text))
         if name == "presence_purge":
