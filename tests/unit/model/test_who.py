@@ -162,7 +162,8 @@ def test_a_question_is_about_the_callers_repository_when_none_is_named(
 
 def test_a_question_needs_something_to_ask_about() -> None:
     """Nothing at all, and words without a letter, are refused."""
-    for named in ({}, {"query": "--- !"}, {"path": "a"}):
+    odd: list[dict[str, Any]] = [{}, {"query": "--- !"}, {"path": "a"}]
+    for named in odd:
         with pytest.raises(UsageFault):
             question_of(**named)
     assert question_of(query="a " * 10_000_000).words == {"a"}
