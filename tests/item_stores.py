@@ -4,12 +4,23 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import psycopg
+
 from kranzq.backends.sql.backend import SqlBackend
+from kranzq.backends.sql.opening import open_store
 from kranzq.backends.sql.sqlite import SqliteDatabase
 from kranzq.testing.clock import FakeClock
 from kranzq.testing.items import ItemStore
 
 BOOT = "one boot"
+MOMENTS = {
+    "kranzq_items": ("claim_expires", "created_at", "updated_at", "not_before"),
+    "kranzq_attempts": ("claimed_at", "ended_at"),
+    "kranzq_seen": ("first_at",),
+    "kranzq_grace": ("until",),
+    "kranzq_presence": ("expires_at",),
+}
+"""The columns of PostgreSQL's tables that are compared with the clock, and those beside them."""
 
 
 class SqliteItems(ItemStore):
@@ -34,6 +45,31 @@ class SqliteItems(ItemStore):
     def pass_time(self, seconds: float) -> None:
         """Move both clocks."""
         self.clock.advance(seconds)
+
+    def close(self) -> None:
+        """Let go of everything that was opened."""
+        for one in self._open:
+            one.close()
+
+
+class PostgresItems(ItemStore):
+    """A database of a real server. Its clock cannot be moved, so all that has happened is moved into the past."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self._open: list[SqlBackend] = []
+
+    def open(self) -> SqlBackend:
+        """The work queue, with connections of its own."""
+        self._open.append(open_store(self.url))
+        return self._open[-1]
+
+    def pass_time(self, seconds: float) -> None:
+        """Take that time from everything that the tables tell of moments."""
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            for table, columns in MOMENTS.items():
+                changes = ", ".join(f"{name} = {name} - {round(seconds * 1000)}" for name in columns)
+                connection.execute(f"update {table} set {changes}".encode())
 
     def close(self) -> None:
         """Let go of everything that was opened."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from kranzq.backend.presence import Presence
 from kranzq.testing.clock import FakeClock
 from kranzq.testing.memory_presence import MemoryPresence
-from tests.item_stores import SqliteItems
+from tests.item_stores import PostgresItems, SqliteItems
 
 
 @dataclass
@@ -38,4 +38,19 @@ class SqlitePresences:
 
     def pass_time(self, seconds: float) -> None:
         """Move the clocks."""
+        self.items.pass_time(seconds)
+
+
+@dataclass
+class PostgresPresences:
+    """Presence beside the items of one database of a real server."""
+
+    items: PostgresItems
+
+    def open(self) -> Presence:
+        """As another process would have it."""
+        return self.items.open().presence
+
+    def pass_time(self, seconds: float) -> None:
+        """Move what has happened into the past."""
         self.items.pass_time(seconds)

@@ -7,12 +7,20 @@ from pathlib import Path
 
 import pytest
 
-from tests.item_stores import SqliteItems
+from tests.item_stores import PostgresItems, SqliteItems
 
 
 @pytest.fixture
 def sqlite_items(tmp_path: Path) -> Iterator[SqliteItems]:
     """An empty SQLite file."""
     store = SqliteItems(tmp_path / "work.db")
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def postgres_items(postgres_url: str) -> Iterator[PostgresItems]:
+    """An empty database of a real PostgreSQL."""
+    store = PostgresItems(postgres_url)
     yield store
     store.close()

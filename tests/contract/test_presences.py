@@ -7,8 +7,8 @@ import pytest
 from kranzq.testing.clock import FakeClock
 from kranzq.testing.memory_presence import MemoryPresence
 from kranzq.testing.presence import PresenceContract
-from tests.item_stores import SqliteItems
-from tests.presence_stores import MemoryPresences, SqlitePresences
+from tests.item_stores import PostgresItems, SqliteItems
+from tests.presence_stores import MemoryPresences, PostgresPresences, SqlitePresences
 
 
 class TestMemory(PresenceContract):
@@ -28,3 +28,12 @@ class TestSqlite(PresenceContract):
     def presences(self, sqlite_items: SqliteItems) -> SqlitePresences:
         """An empty one."""
         return SqlitePresences(sqlite_items)
+
+
+class TestPostgres(PresenceContract):
+    """A database of a real server."""
+
+    @pytest.fixture
+    def presences(self, postgres_items: PostgresItems) -> PostgresPresences:
+        """An empty one."""
+        return PostgresPresences(postgres_items)

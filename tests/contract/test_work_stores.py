@@ -7,7 +7,7 @@ import pytest
 from kranzq.testing.ends import EndsContract
 from kranzq.testing.leases import LeasedContract
 from kranzq.testing.work import WorkContract
-from tests.item_stores import SqliteItems
+from tests.item_stores import PostgresItems, SqliteItems
 
 
 class TestSqlite(WorkContract, LeasedContract, EndsContract):
@@ -17,3 +17,12 @@ class TestSqlite(WorkContract, LeasedContract, EndsContract):
     def store(self, sqlite_items: SqliteItems) -> SqliteItems:
         """An empty one."""
         return sqlite_items
+
+
+class TestPostgres(WorkContract, LeasedContract, EndsContract):
+    """A database of a real server."""
+
+    @pytest.fixture
+    def store(self, postgres_items: PostgresItems) -> PostgresItems:
+        """An empty one."""
+        return postgres_items

@@ -71,5 +71,5 @@ def test_a_verb_that_only_looks_starts_without_the_heavy_parts() -> None:
 
 def test_scripts_are_programs() -> None:
     """Each script that a person types can be executed."""
-    for name in ("test", "check", "format", "try", "python"):
+    for name in ("test", "check", "format", "try", "python", "postgres"):
         assert os.access(ROOT / "scripts" / name, os.X_OK), name
