@@ -31,6 +31,8 @@ TICK = 1.0  # the truth for wishes and deadlines; dnotify only makes them faster
 TOUCH_EVERY = 60.0
 LATE_TERM = 1.0  # a stopped service signals mission and keeper apart, up to 0.2 s on a loaded machine
 STUCK_AFTER = 30.0
+LONGEST_LEASE = 86400.0
+ASLEEP, RENEWAL_WITHIN = 5.0, 5.0  # after such a pause of ours whoever watches has so long to confirm the lease
 PR_SET_CHILD_SUBREAPER = 36
 SPARE, WISH_LIMIT, LOG_LIMIT, MOST_NAMED = 4 * 1024, 8 * 1024, 256 * 1024, 256
 PUNCH_HOLE_KEEP_SIZE = 0x02 | 0x01
@@ -114,6 +116,7 @@ class Keeper:
         self.names = 0
         self.told: set[tuple[int, int, int]] = set()
         self.touch_at = boot() + TOUCH_EVERY
+        self.lease, self.looked, self.excused = order["leaseEndsBoottime"], boot(), 0.0
         self.bound = Bound(fds.get("output", -1), order.get("outputCap"))
         self.end: dict[str, Any] = {key: order[key] for key in ("version", "kranzq", "mission", "run", "nonce")}
         self.end |= {"started": False, "notStarted": None, "exitCode": None, "signal": None, "startedAt": None}
@@ -154,7 +157,7 @@ class Keeper:
         if self.why is not None:
             return self.refuse("request", f"It was not started. {REASONS[self.why]}")
         try:
-            os.dup2(os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC), 0)
+            os.dup2(self.fds["input"] if "input" in self.fds else os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC), 0)
             os.fchdir(self.fds["cwd"])
         except OSError as fault:
             return self.refuse("environment", f"Its working directory cannot be entered: {fault.strerror}.")
@@ -213,7 +216,8 @@ class Keeper:
                     self.why = why
                     self.end_tree(self.leader_ended)
                     break
-                limits = [at - boot() for at in (self.deadline, self.order["leaseEndsBoottime"]) if at is not None]
+                lease = None if self.lease is None else max(self.lease, self.excused)
+                limits = [at - boot() for at in (self.deadline, lease) if at is not None]
                 self.wait(min([TICK, *limits]))
             except Exception as fault:  # a fault of ours must not leave a mission without its parent
                 note(f"while watching: {fault!r}")
@@ -232,10 +236,23 @@ class Keeper:
             there, self.wish = read_wish(self.run, f"{why}.json")
             if there:
                 return why
-        now, lease = boot(), self.order["leaseEndsBoottime"]
-        if lease is not None and now >= lease:
+        now = boot()
+        if self.lease is not None and self.lease_is_over(now):
             return "lease"
         return "timeout" if self.deadline is not None and now >= self.deadline else None
+
+    def lease_is_over(self, now: float) -> bool:
+        """Say whether the lease has passed unconfirmed; `lease.json` has its end as it was last confirmed.
+
+        When we stood still ourselves, so did whoever renews it: the two of us may have been asleep with the host.
+        """
+        said = (read_wish(self.run, "lease.json")[1] or {}).get("endsBoottime")
+        if isinstance(said, int | float) and said < now + LONGEST_LEASE:
+            self.lease = said
+        if now - self.looked > ASLEEP:
+            self.excused = now + RENEWAL_WITHIN
+        self.looked = now
+        return bool(now >= max(self.lease, self.excused))
 
     def leader_ended(self) -> bool:
         """Look without reaping: while the leader is a zombie its number, and its group's, is surely its own."""

@@ -26,6 +26,8 @@ from kranzq.runs.record import ExitRecord, RunRecord, load, parse, parse_exit, r
 
 RUN, EXIT, OUTPUT, LOG = "run.json", "exit.json", "output.log", "keeper.log"
 CANCEL, RETURN, STUCK = "cancel.json", "return.json", "stuck.json"
+LEASE = "lease.json"
+"""Until when the lease of its item is confirmed, on the boot clock; whoever renews it writes this for the keeper."""
 ENTRY = "entry.json"
 """The entry that the run took, byte for byte, so that it can be tried once more when it is gone."""
 _LIMIT = 8 * RECORD_LIMIT
@@ -77,6 +79,10 @@ class RunFolder:
         """Leave a wish for the keeper, synced: `cancel.json` or `return.json`."""
         shown = {"who": who, "why": why, "at": rfc3339(time.time())}
         atomic.replace(self.fd, name, json.dumps(shown).encode(), sync=True)
+
+    def confirm_lease(self, ends_boottime: float) -> None:
+        """Tell the keeper until when the lease is confirmed. Not synced: after a power cut nothing of the run lives."""
+        atomic.replace(self.fd, LEASE, json.dumps({"endsBoottime": ends_boottime}).encode(), sync=False)
 
     def wished(self, name: str) -> dict[str, object] | None:
         """A wish that lies here; an unreadable one still is a wish."""

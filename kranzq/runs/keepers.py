@@ -120,21 +120,32 @@ class Keeper:
             self.dismiss()
             raise KeeperLost(self.pid, "it ended before it was ready" if self.eof else f"not ready in {seconds:.0f} s")
 
-    def go(
-        self, order: Order, *, locks: tuple[int, ...], run: int, queue: int, cwd: int, output: int, log: int
+    def go(  # noqa: PLR0913 - each descriptor has its own name, or two of them are mistaken for each other
+        self,
+        order: Order,
+        *,
+        locks: tuple[int, ...],
+        run: int,
+        queue: int,
+        cwd: int,
+        output: int,
+        log: int,
+        input: int | None = None,  # noqa: A002 - the word for it in the order
     ) -> None:
         """Say *go*: from here on the keeper starts the mission whatever becomes of this process.
 
-        All descriptors stay the caller's own. Raises KeeperLost when it died first; then nothing was started.
+        All descriptors stay the caller's own; without `input` the mission reads /dev/null. Raises KeeperLost when it
+        died first; then nothing was started.
         """
         self.await_ready()
         names = [*["lock"] * len(locks), "run", "queue", "cwd", "output", "log", "order"]
+        names += ["input"] if input is not None else []
         memory = os.memfd_create("kranzq-order")
         try:
             with open(memory, "wb", closefd=False) as file:
                 file.write(json.dumps(order.to_json()).encode())
             header = json.dumps({"go": 1, "fds": names}).encode()
-            rights = array("i", [*locks, run, queue, cwd, output, log, memory])
+            rights = array("i", [*locks, run, queue, cwd, output, log, memory, *([] if input is None else [input])])
             self.told_to_go = True  # first: whatever interrupts us after the call, the mission may run
             self._sock.sendmsg([header], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)], socket.MSG_NOSIGNAL)
         except OSError as fault:

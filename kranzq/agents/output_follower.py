@@ -1,0 +1,58 @@
+"""Shows a command's output while it runs, from a thread of its own: a reader that stands still holds up nobody.
+
+The output itself goes to a file, so a slow reader does not even slow the command down.
+"""
+
+from __future__ import annotations
+
+import threading
+
+from kranzq.dispatch.output import Output, Sink
+
+_LOOK_S = 0.05
+_STUCK_S = 10.0
+
+
+class OutputFollower:
+    """Copies an output to a sink until it is told that the output is whole."""
+
+    def __init__(self, output: Output, sink: Sink) -> None:
+        self._output, self._sink = output, sink
+        self._whole = threading.Event()
+        self._written = 0
+        self._thread = threading.Thread(target=self._follow, name="output of an item", daemon=True)
+        self._thread.start()
+
+    def finish(self) -> bool:
+        """Show the rest; False when the reader took nothing for ten seconds, and was left alone."""
+        self._whole.set()
+        while self._thread.is_alive():
+            before = self._written
+            self._thread.join(_STUCK_S)
+            if self._thread.is_alive() and self._written == before:
+                return False
+        return True
+
+    def data(self, piece: bytes) -> None:
+        """Pass it on, and note that somebody takes it."""
+        self._sink.data(piece)
+        self._written += 1
+
+    def gap(self, size: int) -> None:
+        """Pass it on."""
+        self._sink.gap(size)
+
+    def pause(self) -> None:
+        """Pass it on."""
+        self._sink.pause()
+
+    def _follow(self) -> None:
+        try:
+            while True:
+                whole = self._whole.is_set()
+                self._output.pump(self)
+                if whole:
+                    return
+                self._whole.wait(_LOOK_S)
+        except (OSError, ValueError):
+            return  # whoever read has enough; the result is taken from the file
