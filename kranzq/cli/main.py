@@ -44,6 +44,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "drain": ("kranzq.cli.dispatching:drain", "Run what is due, then leave; needs no daemon."),
     "stop": ("kranzq.cli.dispatching:stop", "Stop the daemon of this checkout."),
     "recover": ("kranzq.cli.dispatching:recover", "After a crash: put every claim where it belongs."),
+    "presence": ("kranzq.cli.presence:presence", "Say what you work on, and ask who else does; blocks nobody."),
     "work": ("kranzq.cli.working:work", "Items that agents share: enqueue, claim, complete, list and the rest."),
     "schema": ("kranzq.cli.schema:schema", "The schema of the work queue's database: show, migrate."),
 }
