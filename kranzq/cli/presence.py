@@ -178,6 +178,8 @@ def _question(path: str | None, directory: str, here: Whereabouts | None, said: 
 
 def _named(path: str, directory: str, here: Whereabouts | None, repo: str | None) -> dict[str, Any]:
     """A path as it is meant: from the current directory, and in another repository from its root."""
+    if not path.strip():  # a variable of a shell that is not set must not claim everything
+        raise UsageFault("The path is blank.", "Name one, or . for the directory that you are in.")
     key = named_repo(repo, here)
     if key is not None and (here is None or key != here.repo) and not os.path.isabs(path):
         return {"path": path, "here": here}
