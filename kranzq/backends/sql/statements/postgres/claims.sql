@@ -73,9 +73,9 @@ select taken.*, p.payload from taken join kranzq_payloads p on p.seq = taken.seq
 -- name: claim_named
 with found as materialized (
     select i.seq from kranzq_items i
-    where i.id in (select n.value from json_array_elements_text(cast(:ids as json)) n (value))
+    where i.id = any (array(select n.value from json_array_elements_text(cast(:ids as json)) n (value)))
       and i.state in ('open', 'lapsed')
-      and i.target in (select t.value from json_array_elements_text(cast(:targets as json)) t (value))
+      and i.target = any (array(select t.value from json_array_elements_text(cast(:targets as json)) t (value)))
       and (:kind = '' or i.kind = :kind)
     order by i.priority desc, i.seq limit :most for update of i skip locked
 ), taken as (
