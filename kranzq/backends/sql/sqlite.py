@@ -1,8 +1,7 @@
 """SQLite as an engine: one file, one writer at a time, any number of readers, every commit synced.
 
-Callers of one process that write in the same moment share a commit: the first of them leads, runs its own act and those
-that came meanwhile, each under a savepoint of its own, commits once, and wakes them. So a lone caller pays no hop
-between threads, and sixty-four pay one sync.
+Callers of one process that write in the same moment share a commit, in which each act has a savepoint of its own.
+Processes write one after the other, by a lock beside the file.
 """
 
 from __future__ import annotations
@@ -10,20 +9,19 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
-import stat
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
+from kranzq.backends.sql.commits import Call, Commits
 from kranzq.backends.sql.database import Row, Size, Transaction
 from kranzq.backends.sql.hints import Glances
 from kranzq.backends.sql.schema import COMPATIBLE, Schema, check
+from kranzq.backends.sql.sqlite_faults import named
+from kranzq.backends.sql.sqlite_file import bytes_of, prepare
 from kranzq.backends.sql.statements import migrations, statements
 from kranzq.backends.sql.write_lock import WriteLock
-from kranzq.disk.mounts import network_mount
-from kranzq.errors import KranzqError, Refused, StoreLocked, StoreUnavailable, StoreUnreachable, UnsafePath
 from kranzq.liveness import boot_id
 from kranzq.model.clock import Clock, SystemClock, to_ms
 
@@ -32,12 +30,10 @@ _SCHEMA_TABLE = """create table if not exists kranzq_schema (
     version integer primary key, compatible integer not null, applied_at integer not null, program text not null
 ) strict"""
 PATIENCE_S = 10.0
-_MOST_TOGETHER = 64
 _MOST_IDLE = 4
 _LOG_LIMIT = 64 * 1024 * 1024
 _LEFT_OPEN: list[object] = []
 """Connections of a parent process: closing them in the child would touch the parent's files."""
-_READ_ONLY = frozenset({"SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM", "SQLITE_AUTH"})
 
 
 class SqliteDatabase:
@@ -58,14 +54,13 @@ class SqliteDatabase:
         self._patience = patience_s
         self._lock = WriteLock(path + ".lock")
         self._mutex = threading.Lock()
-        self._pending: deque[_Call] = deque()
-        self._leading = False
+        self._commits = Commits(self._commit, path)
         self._writer: sqlite3.Connection | None = None
         self._idle: list[sqlite3.Connection] = []
         self._watcher: sqlite3.Connection | None = None
         self._glances = Glances(self._data_version)
         self._pid = os.getpid()
-        _prepare(path)
+        prepare(path)
 
     @property
     def where(self) -> str:
@@ -79,14 +74,7 @@ class SqliteDatabase:
     def write(self, act: Callable[[Transaction], R], *, single: bool = False) -> R:  # noqa: ARG002 - no way to save
         """Run `act` in a transaction, alone or together with those of other threads; each is whole by itself."""
         self._after_fork()
-        call = _Call(act)
-        with self._mutex:
-            self._pending.append(call)
-            lead = not self._leading
-            self._leading = True
-        if lead or call.wait():
-            self._lead()
-        return call.result()  # type: ignore[no-any-return]  # what its own act gave
+        return self._commits.run(act)
 
     def read(self, act: Callable[[Transaction], R], *, single: bool = False) -> R:  # noqa: ARG002 - as above
         """Run `act` on a snapshot that ends with it."""
@@ -156,7 +144,7 @@ class SqliteDatabase:
 
     def size(self) -> Size:
         """Bytes of the file and of the log beside it."""
-        return Size(_size(self._path), _size(self._path + "-wal"))
+        return Size(bytes_of(self._path), bytes_of(self._path + "-wal"))
 
     def close(self) -> None:
         """Close every connection; the next call opens anew."""
@@ -167,43 +155,39 @@ class SqliteDatabase:
             connection.close()
         self._lock.close()
 
-    def _lead(self) -> None:
-        with self._mutex:
-            batch = [self._pending.popleft() for _ in range(min(len(self._pending), _MOST_TOGETHER))]
-        try:
-            self._commit(batch)
-        except Exception as fault:  # noqa: BLE001 - whatever it was, nobody may wait for ever
-            for call in batch:
-                call.fail(fault)
-        except BaseException:
-            for call in batch:
-                call.fail(StoreUnreachable(self._path, "the writing thread was interrupted"))
-            raise
-        finally:
-            with self._mutex:
-                self._hand_over()
-            for call in batch:
-                call.wake()
-
-    def _hand_over(self) -> None:
-        if self._pending:
-            self._pending[0].promote()
-        else:
-            self._leading = False
-
-    def _commit(self, batch: Sequence[_Call]) -> None:
+    def _commit(self, batch: Sequence[Call]) -> None:
         with self._faults(), self._locked():
             connection = self._writing()
             connection.execute("begin immediate")
             try:
                 transaction = self._transaction(connection)
                 for call in batch:
-                    _run(connection, transaction, call, alone=len(batch) == 1)
+                    self._run(connection, transaction, call, alone=len(batch) == 1)
                 if connection.in_transaction:
                     connection.execute("commit")
             finally:
                 if connection.in_transaction:
                     connection.execute("rollback")
+
+    def _run(self, connection: sqlite3.Connection, transaction: Transaction, call: Call, *, alone: bool) -> None:
+        """One act of a batch. Its own fault undoes it alone; a fault of the engine that ended all is raised."""
+        if not alone:
+            connection.execute("savepoint act")
+        try:
+            call.run(transaction)
+        except sqlite3.Error as fault:
+            if alone or not connection.in_transaction:
+                raise
+            call.fail(named(fault, self._path, self._patience))
+            connection.execute("rollback to act")
+        except Exception as fault:  # noqa: BLE001 - it is its caller's
+            call.fail(fault)
+            if alone:
+                connection.execute("rollback")
+                return
+            connection.execute("rollback to act")
+        if not alone:
+            connection.execute("release act")
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
@@ -243,30 +227,16 @@ class SqliteDatabase:
         try:
             yield
         except sqlite3.Error as fault:
-            raise self._named(fault) from fault
-
-    def _named(self, fault: sqlite3.Error) -> KranzqError:
-        name = getattr(fault, "sqlite_errorname", "") or ""
-        if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
-            return StoreLocked(self._path, self._patience)
-        if name.startswith("SQLITE_FULL"):
-            return StoreUnavailable(self._path, "the disk is full")
-        if name.startswith("SQLITE_IOERR"):
-            return StoreUnavailable(self._path, "the disk reports an error")
-        if name.split("_", 2)[:2] in [known.split("_") for known in _READ_ONLY]:
-            return StoreUnavailable(self._path, str(fault))
-        if name.startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT")):
-            advice = f"Move it away ({self._path} and what lies beside it), keep it for rescue, and begin a new one."
-            return StoreUnreachable(self._path, "the file is damaged or is no database", advice)
-        return StoreUnreachable(self._path, str(fault))
+            raise named(fault, self._path, self._patience) from fault
 
     def _after_fork(self) -> None:
         """A child never uses its parent's connections: SQLite forbids it, and the lock would be shared."""
         if self._pid != os.getpid():
             _LEFT_OPEN.append((self._writer, self._idle, self._watcher))
             self._watcher, self._glances = None, Glances(self._data_version)
-            self._pid, self._writer, self._idle, self._leading = os.getpid(), None, [], False
-            self._mutex, self._pending, self._lock = threading.Lock(), deque(), WriteLock(self._path + ".lock")
+            self._pid, self._writer, self._idle = os.getpid(), None, []
+            self._mutex, self._commits = threading.Lock(), Commits(self._commit, self._path)
+            self._lock = WriteLock(self._path + ".lock")
 
 
 class _Transaction:
@@ -299,72 +269,10 @@ class _Transaction:
         return [self.one(statement, **values) for values in many]
 
 
-class _Call:
-    """One act that waits for its turn, and what came of it."""
-
-    __slots__ = ("_act", "_fault", "_gate", "_leads", "_result")
-
-    def __init__(self, act: Callable[[Transaction], Any]) -> None:
-        self._act = act
-        self._gate = threading.Lock()
-        self._gate.acquire()
-        self._leads = False
-        self._result: Any = None
-        self._fault: BaseException | None = None
-
-    def wait(self) -> bool:
-        """Wait until it was run, or is to lead: whether it is to lead."""
-        self._gate.acquire()
-        return self._leads
-
-    def promote(self) -> None:
-        """Let it lead."""
-        self._leads = True
-        self._gate.release()
-
-    def wake(self) -> None:
-        """It was run. The one that led itself has nobody to wake."""
-        if not self._leads:
-            with contextlib.suppress(RuntimeError):
-                self._gate.release()
-
-    def run(self, transaction: Transaction) -> None:
-        """Run the act."""
-        self._result = self._act(transaction)
-
-    def fail(self, fault: BaseException) -> None:
-        """Nothing of it counts, for that reason; the first reason stays."""
-        self._fault = self._fault or fault
-
-    def result(self) -> Any:
-        """What the act gave, or its fault."""
-        if self._fault is not None:
-            raise self._fault
-        return self._result
-
-
 def boot_now() -> tuple[str, int]:
     """This boot and its clock in milliseconds; the clock goes on while the host sleeps."""
     clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
     return boot_id(), time.clock_gettime_ns(clock) // 1_000_000
-
-
-def _run(connection: sqlite3.Connection, transaction: _Transaction, call: _Call, *, alone: bool) -> None:
-    """One act of a batch. Its own fault undoes it alone; a fault of the engine that ended all is raised."""
-    if not alone:
-        connection.execute("savepoint act")
-    try:
-        call.run(transaction)
-    except Exception as fault:
-        if isinstance(fault, sqlite3.Error) and (alone or not connection.in_transaction):
-            raise
-        call.fail(fault)
-        if alone:
-            connection.execute("rollback")
-            return
-        connection.execute("rollback to act")
-    if not alone:
-        connection.execute("release act")
 
 
 def _schema(connection: sqlite3.Connection) -> Schema:
@@ -372,31 +280,3 @@ def _schema(connection: sqlite3.Connection) -> Schema:
         return Schema(0, 0)
     row = connection.execute("select max(version), max(compatible) from kranzq_schema").fetchone()
     return Schema(row[0] or 0, row[1] or 0)
-
-
-def _prepare(path: str) -> None:
-    """The folder and the file, nobody else's to read, on a disk of this host."""
-    folder = os.path.dirname(path)
-    try:
-        os.makedirs(folder, mode=0o700, exist_ok=True)
-        if (mount := network_mount(folder)) is not None:
-            raise Refused(
-                f"{path} lies on {mount}, a network file system, where SQLite's locks do not hold.",
-                "Name a path on a local disk, or use PostgreSQL for many machines.",
-            )
-        # An existing file is only looked at: closing any descriptor of it would free the locks of this process on it.
-        if not os.path.lexists(path):
-            with contextlib.suppress(FileExistsError):
-                os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-        regular = stat.S_ISREG(os.lstat(path).st_mode)
-    except OSError as fault:
-        raise StoreUnavailable(path, fault.strerror or str(fault)) from fault
-    if not regular:
-        raise UnsafePath(path, "it is no regular file")
-
-
-def _size(path: str) -> int:
-    try:
-        return os.stat(path).st_size
-    except OSError:
-        return 0

@@ -10,6 +10,7 @@ import fcntl
 import os
 import threading
 
+from kranzq.backends.sql.sqlite_faults import not_allowed
 from kranzq.errors import StoreLocked, StoreUnavailable
 
 
@@ -84,5 +85,7 @@ class _Waiter:
 def _open(path: str) -> int:
     try:
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except PermissionError as fault:
+        raise not_allowed(path) from fault
     except OSError as fault:
         raise StoreUnavailable(path, fault.strerror or str(fault)) from fault
