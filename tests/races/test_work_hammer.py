@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from kranzq import work
@@ -59,9 +60,10 @@ class Troop:
 
     def run(self, seconds: float) -> None:
         """Let them hammer; now and then one is killed and another one begins, or one is stopped beyond its leases."""
-        until, chance = time.monotonic() + seconds, random.Random(11)
+        chance = random.Random(11)
         self.running = [self.hammer(600) for _ in range(PROGRAMS)]
-        wait_for(lambda: len(list(self.folder.glob("*.jsonl"))) >= PROGRAMS, "they all begin")
+        wait_for(lambda: len(list(self.folder.glob("*.jsonl"))) >= PROGRAMS * self.threads, "they all begin")
+        until = time.monotonic() + seconds
         while time.monotonic() < until:
             time.sleep(chance.uniform(0.1, 0.6))  # no condition to wait for: the moment is to be any
             victim = self.running.pop(chance.randrange(PROGRAMS))
@@ -151,4 +153,19 @@ def test_b61_sqlite_keeps_its_promises_under_kills_and_a_foreign_writer(tmp_path
             one.drain(lambda: int(connection.execute(LEFT).fetchone()[0]))
             kept = kept_by(connection.execute(ITEMS).fetchall(), connection.execute(ATTEMPTS).fetchall())
             assert connection.execute("pragma integrity_check").fetchone() == ("ok",)
+        one.judge(kept)
+
+
+def test_postgres_keeps_its_promises_under_kills(postgres_url: str, tmp_path: Path) -> None:
+    """Eight programs with four threads each, every thread on a connection of its own."""
+    with troop(postgres_url, tmp_path / "history", threads=4) as one:
+        one.run(SECONDS)
+        with psycopg.connect(postgres_url, autocommit=True) as connection:
+
+            def left() -> int:
+                row = connection.execute(LEFT).fetchone()
+                return int(row[0]) if row is not None else 0
+
+            one.drain(left)
+            kept = kept_by(connection.execute(ITEMS).fetchall(), connection.execute(ATTEMPTS).fetchall())
         one.judge(kept)
