@@ -20,7 +20,17 @@ from tests.crash.work_verbs import AGAIN, CHANGES, KILLED_AT, VERBS, prepare
 from tests.laboratory import REPO
 
 pytestmark = [pytest.mark.crash, pytest.mark.slow, pytest.mark.system("strace")]
-OF_TIME = {"created_at", "updated_at", "claim_expires", "lease_ends", "claimed_at", "applied_at", "first_at", "until"}
+OF_TIME = {
+    "created_at",
+    "updated_at",
+    "claim_expires",
+    "lease_ends",
+    "claimed_at",
+    "applied_at",
+    "first_at",
+    "until",
+    "expires_at",
+}
 
 
 class Launcher:

@@ -18,12 +18,14 @@ from kranzq.backends.sql.backend import SqlBackend
 from kranzq.backends.sql.opening import open_store
 from kranzq.model.claim import Holder
 from kranzq.model.outcome import Outcome
+from kranzq.model.presence import NewPresence, Subject
 from kranzq.model.work import Finish, Held, ItemState
 from kranzq.testing.items import item
 
 KILLED_AT = 120
 CHANGES = "pwrite64,write,fdatasync,fsync,ftruncate,unlink,unlinkat,rename,mkdir,flock,fallocate"
 ANN = Holder("ann", uid="u-1")
+SRC = Subject("github.com/o/r", "src")
 ONE, TWO = Held("c-1", 1, ANN), Held("c-2", 1, ANN)
 
 
@@ -40,6 +42,8 @@ def prepare(path: str) -> None:
             work.sweep()
         work.claim(ANN, Wanted(frozenset({"overdue"})), lease_ms=1)
         work.enqueue_many([item(f"o-{number}", payload="x" * 9000) for number in range(3)])
+        for about in (SRC, Subject(topic="another")):
+            work.presence.put(NewPresence(ANN, about, "one"))
 
 
 VERBS: dict[str, Callable[[SqlBackend], object]] = {
@@ -56,9 +60,24 @@ VERBS: dict[str, Callable[[SqlBackend], object]] = {
     "sweep": lambda work: work.sweep(),
     "grant_grace": lambda work: work.grant_grace(5),
     "prune": lambda work: work.prune(-1),
+    "renew": lambda work: work.presence.put(NewPresence(ANN, SRC, "two")),
+    "end_presence": lambda work: work.presence.release(ANN),
 }
 AGAIN = frozenset(
-    {"enqueue", "enqueue_many", "claim", "heartbeat", "finish", "finish_many", "release", "declined", "cancel", "sweep"}
+    {
+        "enqueue",
+        "enqueue_many",
+        "claim",
+        "heartbeat",
+        "finish",
+        "finish_many",
+        "release",
+        "declined",
+        "cancel",
+        "sweep",
+        "renew",
+        "end_presence",
+    }
 )
 """Verbs that a caller who got no answer may call once more: twice is the same as once."""
 

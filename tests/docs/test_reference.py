@@ -185,6 +185,11 @@ def test_every_key_of_json_is_described(checkout: Path, capfd: pytest.CaptureFix
         "unpark": ask("unpark", "waits"),
         "retry": ask("retry", "waits"),
         "cancel": ask("cancel", "waits") | ask("cancel", "*", "--yes"),
+        "presence": ask("presence", "claim", "src", "--agent", "ann")
+        | ask("presence", "claim", "src")
+        | ask("presence", "who", "src")
+        | ask("presence", "list")
+        | ask("presence", "release", "--all"),
     }
 
     text = sections()
