@@ -24,7 +24,7 @@ class Proxy:
         self._server = f"{found[2]}/.s.PGSQL.5432"
         self._folder = tempfile.mkdtemp(prefix="kranzq-proxy-", dir="/tmp")
         self.url = f"{found[1]}?host={self._folder}"
-        self.queries = 0
+        self.queries = self.connections = 0
         self._lose_request = self._lose_answer = 0
         self._flows = threading.Event()
         self._flows.set()
@@ -92,6 +92,7 @@ class Proxy:
                 client, _ = self._listener.accept()
             except OSError:
                 return
+            self.connections += 1
             server = socket.socket(socket.AF_UNIX)
             try:
                 server.connect(self._server)

@@ -17,17 +17,16 @@ from kranzq.backends.sql.connections import Connection, Connections
 from kranzq.backends.sql.hints import Hints
 
 CHANNEL = "kranzq_work"
-ALIVE_S = 20.0
-"""After so long without a word the server is asked for one: a half-open socket looks like silence."""
-_ANSWER_S = 5.0
+ALIVE_S, ANSWER_S = 20.0, 5.0
+"""After so long without a word the server is asked for one, and must answer: a half-open socket looks like silence."""
 _FIRST_PAUSE_S, _LAST_PAUSE_S = 0.1, 15.0
 
 
 class Listener:
     """One listening connection for all threads of the process, opened by the first that waits."""
 
-    def __init__(self, connections: Connections, *, alive_s: float = ALIVE_S) -> None:
-        self._connections, self._alive_s = connections, alive_s
+    def __init__(self, connections: Connections, *, alive_s: float = ALIVE_S, answer_s: float = ANSWER_S) -> None:
+        self._connections, self._alive_s, self._answer_s = connections, alive_s, answer_s
         self._hints = Hints()
         self._mutex = threading.Lock()
         self._thread: threading.Thread | None = None
@@ -70,11 +69,11 @@ class Listener:
 
     def _hear(self, connection: Connection) -> None:
         """Pass on what is said, until it is time to end. Raises psycopg's errors when the connection is lost."""
-        connection.until = time.monotonic() + _ANSWER_S
+        connection.until = time.monotonic() + self._answer_s
         connection.execute(f"listen {CHANNEL}")
         self._hints.note()
         while not self._rings(self._alive_s, connection.fileno()):
-            connection.until = time.monotonic() + _ANSWER_S
+            connection.until = time.monotonic() + self._answer_s
             if list(connection.notifies(timeout=0)):
                 self._hints.note()
             else:
