@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import random
 import select
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from kranzq.agents.item_command import CommandPlan, ItemCommand, is_environment_fault, why
-from kranzq.agents.output_follower import OutputFollower
+from kranzq.agents.output_follower import OUTPUT_THREAD, OutputFollower
 from kranzq.backend.items import WorkStore
 from kranzq.daemon.stopping import Stopping
 from kranzq.dispatch.output import Sink
@@ -100,15 +101,22 @@ class ItemRunner:
             command.close()
 
     def _watch(self, command: ItemCommand) -> None:
-        """Wait for its end; a second signal ends it. Nothing here is printed: whoever reads may stand still."""
+        """Wait for its end; a second signal ends it. Nothing is printed from here: whoever reads may stand still."""
+        told = False
         poll = select.poll()
         poll.register(command.fileno(), select.POLLIN)
         poll.register(self.wake.fileno(), select.POLLIN)
         while not command.has_ended:
             self.wake.clear()
+            if self.stopping.wanted and not told:
+                told = True
+                self._tell_apart("waiting for the command; once more ends it and gives its item back")
             if self.stopping.now:
                 command.stop()
             poll.poll(1000)
+
+    def _tell_apart(self, text: str) -> None:
+        threading.Thread(target=self.tell, args=(text,), name=OUTPUT_THREAD, daemon=True).start()
 
     def _settle(self, claim: ItemClaim, lease: KeptLease | None, ending: Ending, tail: str) -> ItemEnd:
         """Hand in or give back, again and again while the store is away; the lease is kept meanwhile."""

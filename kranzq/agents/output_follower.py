@@ -9,8 +9,10 @@ import threading
 
 from kranzq.dispatch.output import Output, Sink
 
+OUTPUT_THREAD = "output of an item"
+"""The name of threads that wait for a reader; whoever leaves the process must not wait for them."""
 _LOOK_S = 0.05
-_STUCK_S = 10.0
+_STUCK_S = 5.0
 
 
 class OutputFollower:
@@ -20,11 +22,11 @@ class OutputFollower:
         self._output, self._sink = output, sink
         self._whole = threading.Event()
         self._written = 0
-        self._thread = threading.Thread(target=self._follow, name="output of an item", daemon=True)
+        self._thread = threading.Thread(target=self._follow, name=OUTPUT_THREAD, daemon=True)
         self._thread.start()
 
     def finish(self) -> bool:
-        """Show the rest; False when the reader took nothing for ten seconds, and was left alone."""
+        """Show the rest; False when the reader took nothing for five seconds, and was left alone."""
         self._whole.set()
         while self._thread.is_alive():
             before = self._written

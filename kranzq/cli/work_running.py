@@ -27,6 +27,7 @@ _CODES = {
 
 def run_items(directory: str, command: Sequence[str], given: dict[str, Any]) -> int:
     """Claim items and run the command with each; the exit code."""
+    from kranzq.agents.output_follower import OUTPUT_THREAD
     from kranzq.cli.showing import sink
     from kranzq.cli.work_showing import claimed_line
 
@@ -54,7 +55,7 @@ def run_items(directory: str, command: Sequence[str], given: dict[str, Any]) -> 
     code = _code(worker.ends, stopping.signal, now=stopping.now, forever=given["forever"])
     if code == EXIT_LATER and not worker.ends:
         complain("There is nothing to claim.")
-    if any(one.name == "output of an item" for one in threading.enumerate()):
+    if any(one.name == OUTPUT_THREAD for one in threading.enumerate()):
         os._exit(code)  # whoever reads our output stands still; the interpreter would wait for that
     return code
 
