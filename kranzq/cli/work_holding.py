@@ -79,7 +79,7 @@ def claim(ctx: click.Context, /, *, execute: bool, as_json: bool, **given: Any) 
 
         if as_json:
             raise UsageFault("--exec and --json exclude each other: the standard output is the command's.")
-        sys.exit(run_items(ctx.obj, ctx.meta["kranzq.command"], given))
+        ctx.exit(run_items(ctx.obj, ctx.meta["kranzq.command"], given))
     if alone := [name for name in _ONLY_WITH_EXEC if given[name]]:
         raise UsageFault(f"--{alone[0].replace('_', '-')} is for --exec.", "Put --exec COMMAND at the end.")
     with open_store(ctx.obj, given["url"]) as store:
@@ -89,7 +89,7 @@ def claim(ctx: click.Context, /, *, execute: bool, as_json: bool, **given: Any) 
         if as_json:
             say_json({"claimed": []})
         complain(nothing)
-        sys.exit(EXIT_LATER)
+        ctx.exit(EXIT_LATER)
     if as_json:
         from kranzq.model.work_json import claim_json
 
@@ -220,9 +220,10 @@ def _claim(store: WorkStore, directory: str, given: dict[str, Any]) -> Sequence[
 
 def _why_nothing(store: WorkStore, items: Sequence[str]) -> str:
     """Why nothing was claimed. Raises NoSuchItem for an id that is none."""
-    if not items:
-        return "There is nothing to claim."
-    return "\n".join(f"{one.id} is {one.state.value}" for one in map(store.show, items)) + ": nothing to claim."
+    from kranzq.cli.work_showing import whom
+
+    found = [f"{one.id} is {one.state.value}, for {whom(one)}" for one in map(store.show, items)]
+    return f"There is nothing to claim{': ' if found else ''}{'; '.join(found)}."
 
 
 def _held(item: str, attempt: int, agent: str | None) -> Held:

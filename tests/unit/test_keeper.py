@@ -110,7 +110,13 @@ class Stage:
         }
         return Order(kranzq="1.0", mission="m-1", run=1, nonce=NONCE, **(facts | changes))
 
-    def go(self, script: str, keeper: Keeper | None = None, **changes: Any) -> Keeper:
+    def go(
+        self,
+        script: str,
+        keeper: Keeper | None = None,
+        input: int | None = None,  # noqa: A002 - as in `Keeper.go`
+        **changes: Any,
+    ) -> Keeper:
         """Hold, and send a keeper on its way with `script`."""
         keeper = keeper or start_keeper()
         if not self.locks:
@@ -121,7 +127,7 @@ class Stage:
         fds |= {name: os.open(self.run / f"{name}.log", append, 0o600) for name in ("output", "log")}
         log = fds.pop("log")
         try:
-            keeper.go(self.order(script, **changes), locks=self.locks, log=log, **fds)
+            keeper.go(self.order(script, **changes), locks=self.locks, log=log, input=input, **fds)
         finally:
             for fd in (*fds.values(), log):
                 os.close(fd)
@@ -393,6 +399,76 @@ def test_a_timeout_and_a_lapsed_lease_end_it(stage: Stage, tmp_path: Path) -> No
     leased.let_go()
 
     assert (stage.end()["why"], leased.end()["why"]) == ("timeout", "lease")
+
+
+def lease(stage: Stage, ends: object) -> None:
+    """Confirm the lease as whoever renews it does."""
+    stage.wish("lease.json", json.dumps({"endsBoottime": ends}))
+
+
+def test_a_confirmed_lease_goes_on(stage: Stage) -> None:
+    """What `lease.json` says counts instead of the order, until that is over as well."""
+    began = program.boot()
+    keeper = stage.go("exec sleep 1000", lease_ends_boottime=began + 60)
+    until(lambda: keeper.read() is not None)
+    lease(stage, began + 1.5)
+    ended(keeper)
+
+    assert stage.end()["why"] == "lease"
+    assert program.boot() - began >= 1.5
+
+
+@pytest.mark.parametrize("ends", ["never", None, True, float("inf"), float("nan"), 1e12, [], {}])
+def test_what_is_no_end_of_a_lease_changes_none(stage: Stage, ends: object) -> None:
+    """A mission that writes there itself does not live for ever: no lease is longer than a day."""
+    lease(stage, ends)
+    ended(stage.go("exec sleep 1000", lease_ends_boottime=program.boot() + 0.4))
+
+    assert stage.end()["why"] == "lease"
+
+
+def test_after_a_sleep_the_lease_may_be_confirmed_first(stage: Stage) -> None:
+    """A keeper that stood still gives whoever renews a moment: both may have been asleep with the host."""
+    keeper = stage.go("exec sleep 1000", lease_ends_boottime=program.boot() + 1)
+    until(lambda: keeper.read() is not None)
+    os.kill(keeper.pid, signal.SIGSTOP)
+    asleep = program.boot() + program.ASLEEP + 1.5
+    until(lambda: program.boot() > asleep)
+    os.kill(keeper.pid, signal.SIGCONT)
+    lease(stage, program.boot() + 60)
+    awake = program.boot() + program.RENEWAL_WITHIN + 0.5
+    until(lambda: program.boot() > awake)
+    assert stage.end() == {}
+    lease(stage, program.boot())
+    ended(keeper)
+
+    assert stage.end()["why"] == "lease"
+
+
+def test_a_sleep_without_a_confirmed_lease_ends_it(stage: Stage) -> None:
+    """The moment after a sleep is short: where nobody renews, the mission ends."""
+    keeper = stage.go("exec sleep 1000", lease_ends_boottime=program.boot() + 1)
+    until(lambda: keeper.read() is not None)
+    os.kill(keeper.pid, signal.SIGSTOP)
+    asleep = program.boot() + program.ASLEEP + 1.5
+    until(lambda: program.boot() > asleep)
+    os.kill(keeper.pid, signal.SIGCONT)
+    ended(keeper)
+
+    assert stage.end()["why"] == "lease"
+
+
+def test_the_input_is_what_was_given(stage: Stage, tmp_path: Path) -> None:
+    """Without one it is /dev/null; with one the mission reads it."""
+    (tmp_path / "payload").write_text("read me")
+    given = os.open(tmp_path / "payload", os.O_RDONLY)
+    ended(stage.go("cat; readlink /proc/self/fd/0", input=given))
+    os.close(given)
+    assert stage.output() == f"read me{tmp_path}/payload\n"
+    (stage.run / "output.log").unlink()
+    ended(stage.go("readlink /proc/self/fd/0"))
+
+    assert stage.output() == "/dev/null\n"
 
 
 def test_a_term_from_outside_is_not_counted(stage: Stage) -> None:
