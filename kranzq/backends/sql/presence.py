@@ -30,8 +30,10 @@ class SqlPresence:
         name = str(uuid.uuid4())
 
         def act(transaction: Transaction) -> Row | None:
+            found = transaction.one("presence_put", most=MOST_CLAIMS, **rows.presence_values(new, name))
+            # Last, and only what nobody holds: so whoever waits for a row holds none that others wait for.
             transaction.run("presence_purge", most=PURGED_AT_ONCE)
-            return transaction.one("presence_put", most=MOST_CLAIMS, **rows.presence_values(new, name))
+            return found
 
         row = self._database.write(act)
         if row is None:
