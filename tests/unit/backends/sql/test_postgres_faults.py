@@ -11,7 +11,10 @@ import pytest
 
 from kranzq.backends.sql.opening import open_database, open_store
 from kranzq.errors import KranzqError, Refused, SchemaTooNew, StoreUnavailable, StoreUnreachable, UsageFault
+from kranzq.model.presence import NewPresence, Subject
 from kranzq.testing.items import item
+from kranzq.testing.store import HOLDER
+from tests.factories import ROOT
 from tests.postgres import GIVEN, GUEST
 
 SECRET = "s3cret/w@rd"
@@ -68,6 +71,34 @@ def test_a_user_without_rights_is_told_what_is_missing(guest: str) -> None:
     assert isinstance(fault, StoreUnreachable)
     assert "permission denied" in fault.sentence
     assert "grant" in fault.advice
+
+
+def test_a_worker_needs_no_more_rights_than_the_page_says(guest: str, postgres_url: str) -> None:
+    """The grants of the how-to are enough for every verb, and do not let anybody change the schema."""
+    page = (ROOT / "docs/howto/use-postgres.md").read_text()
+    grants = re.findall(r"^grant .*;$", page, re.MULTILINE)
+    name = psycopg.conninfo.conninfo_to_dict(postgres_url)["dbname"]
+    assert len(grants) == 3
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        for grant in grants:
+            connection.execute(grant.replace(" work to worker", f" {name} to worker").replace("worker", GUEST).encode())
+
+    with open_store(guest) as store:
+        store.enqueue_many([item(key="k"), item(), item()])
+        held = store.claim_many(HOLDER, limit=3)
+        store.heartbeat(held[0])
+        store.release(held[0])
+        store.finish(held[1])
+        store.cancel(held[2].id)
+        store.sweep()
+        store.grant_grace(1)
+        assert store.prune(-10) == 2
+        assert store.stats().by_state["open"] == 1
+        store.presence.put(NewPresence(HOLDER, Subject(topic="the roof")))
+        assert len(store.presence.release(HOLDER)) == 1
+        assert store.wait_for_work(5)
+    with psycopg.connect(guest) as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
+        connection.execute("alter table kranzq_items add column more text")
 
 
 def test_a_database_that_is_not_there(postgres_url: str) -> None:
