@@ -95,6 +95,9 @@ class ItemRunner:
             self._watch(command)
             ending, tail = command.ending(), command.tail()
             return self._settle(claim, lease, ending, tail)
+        except BaseException:
+            command.stop()  # a fault of ours: nobody would settle what it does from here on
+            raise
         finally:
             lease.close()
             follower.finish()

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from kranzq.cli.say import clean, say, say_json, say_styled, shade
-from kranzq.errors import EXIT_FAILED, KranzqError
-from kranzq.wiring import checkouts, configuring, looking, trusting
+from kranzq.errors import EXIT_FAILED, KranzqError, UsageFault
+from kranzq.wiring import checkouts, configuring, looking, trusting, working
 
 if TYPE_CHECKING:
     from kranzq.dispatch.checkup import Check
@@ -43,6 +43,7 @@ def _checks(checkout: Checkout, environ: Mapping[str, str]) -> Iterator[Check]:
     yield from settings
     yield from checkup.of_keys(trusting.keyring(environ).seen)
     yield from machine_check.of_machine(checkout, environ.get("PATH"), min_free=min_free)
+    yield from _work_queue(checkout, environ)
     yield from checkup.of_checkout(checkout, as_root=checkouts.is_meant_as_root(environ))
     try:
         with looking.open_sight(checkout, environ) as sight:
@@ -53,6 +54,21 @@ def _checks(checkout: Checkout, environ: Mapping[str, str]) -> Iterator[Check]:
                 yield from part(sight)
     except KranzqError as fault:
         yield checkup.Check("queue", "fault", fault.sentence.rstrip("."), fault.advice)
+
+
+def _work_queue(checkout: Checkout, environ: Mapping[str, str]) -> Iterator[Check]:
+    """Whether the database of the work queue can be used; what is wrong with its setting was said before."""
+    from kranzq.dispatch.checkup import Check
+
+    try:
+        seen = working.schema_of(None, environ, checkout.root)
+    except UsageFault:
+        return
+    except KranzqError as fault:
+        yield Check("work queue", "fault", fault.sentence.rstrip("."), fault.advice)
+    else:
+        advice = "" if seen.usable else "Upgrade kranzq on this machine"
+        yield Check("work queue", "ok" if seen.usable else "fault", f"{seen.where}: {seen.text}", advice)
 
 
 def _settings(checkout: Checkout, environ: Mapping[str, str]) -> tuple[list[Check], int]:

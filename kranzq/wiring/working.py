@@ -13,9 +13,11 @@ from kranzq.wiring.checkouts import find_checkout
 from kranzq.wiring.configuring import load_config
 
 if TYPE_CHECKING:
+    from kranzq.backend.items import WorkStore
     from kranzq.backend.presence import SharedStore
     from kranzq.backends.sql.database import Database
-    from kranzq.config import Config
+    from kranzq.config import Config, WorkSettings
+    from kranzq.leases.sweeper import Sweeper
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +34,16 @@ class SchemaSeen:
         """What it means for a person."""
         if self.version == 0:
             return "nothing is there yet; the first item makes it"
-        if self.compatible > self.newest:
+        if not self.usable:
             return f"schema {self.version} of a newer kranzq; this one understands {self.newest} at most"
         if self.version < self.newest:
             return f"schema {self.version}; this kranzq brings it to {self.newest} at the next use"
         return f"schema {self.version}, up to date"
+
+    @property
+    def usable(self) -> bool:
+        """Whether this program understands it."""
+        return self.compatible <= self.newest
 
     def to_json(self) -> dict[str, object]:
         """The keys that the reference page lists."""
@@ -45,7 +52,7 @@ class SchemaSeen:
             "version": self.version,
             "compatible": self.compatible,
             "newest": self.newest,
-            "usable": self.compatible <= self.newest,
+            "usable": self.usable,
         }
 
 
@@ -94,6 +101,22 @@ def open_database(url: str | None, environ: Mapping[str, str], start: str | None
     named = database_url(url, environ, start)
     path = named.sqlite_path
     return None if path is not None and not os.path.lexists(path) else opening.open_database(named.text)
+
+
+def sweeper(store: WorkStore, settings: WorkSettings) -> Sweeper:
+    """What sweeps a store in a program that lives long. A server's clock is the store's, else the boot clock is."""
+    from kranzq.backends.sql.backend import SqlBackend
+    from kranzq.leases.asleep import boot_clock
+    from kranzq.leases.sweeper import Sweeper
+
+    database = store.database if isinstance(store, SqlBackend) else None
+    far = database is not None and not database.is_near
+    return Sweeper(
+        store,
+        period_s=settings.sweep_seconds,
+        retention_s=settings.retention,
+        store_clock=(lambda: database.wall_ms() / 1000) if database is not None and far else boot_clock,
+    )
 
 
 def schema_of(url: str | None, environ: Mapping[str, str], start: str | None = None) -> SchemaSeen:

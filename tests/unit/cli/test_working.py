@@ -508,6 +508,27 @@ def test_no_password_is_taken_or_shown(
     assert "s3cr3t" not in told + "".join(capsys.readouterr())
 
 
+def test_check_names_the_database(
+    checkout: Path, ask: Ask, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which one it is and whether it can be used; looking makes none."""
+
+    def checked() -> dict[str, Any]:
+        capsys.readouterr()
+        run(["-C", str(checkout), "check", "--json"])
+        found = [one for one in json.loads(capsys.readouterr().out)["checks"] if one["name"] == "work queue"]
+        assert len(found) == 1
+        return dict(found[0])
+
+    assert "nothing is there yet" in checked()["text"]
+    enqueue(ask)
+    assert "up to date" in checked()["text"]
+    monkeypatch.setenv("KRANZQ_WORK_URL", "postgresql://me:s3cr3t@127.0.0.1:1/none")
+    wrong = checked()
+    assert wrong["state"] == "fault"
+    assert "s3cr3t" not in str(wrong)
+
+
 def test_the_schema_is_shown_and_migrated(capsys: pytest.CaptureFixture[str]) -> None:
     """Nothing, then the newest; a repeat changes nothing."""
 

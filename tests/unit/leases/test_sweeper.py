@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import cast
 
 import pytest
 
+import kranzq.work
+from kranzq.backend import Wanted
 from kranzq.backend.items import WorkStore
+from kranzq.config import Config
 from kranzq.errors import StoreUnreachable
 from kranzq.events import Event, ItemsPruned, Warned, subscribe
 from kranzq.leases.asleep import SLACK_S
 from kranzq.leases.sweeper import GRACE_S, PRUNE_EVERY_S, Sweeper
-from kranzq.model.work import Recovered
+from kranzq.model.claim import Holder
+from kranzq.model.work import ItemState, NewItem, Recovered
+from kranzq.wiring import working
+from tests.item_stores import SqliteItems
+from tests.laboratory import wait_for
 
 PERIOD_S = 15.0
 
@@ -109,6 +117,45 @@ def test_a_busy_machine_is_no_sleep(seconds: float, asleep: float) -> None:
 
     sweeper.sweep_if_due()
     assert store.calls == ["sweep", "sweep"]
+
+
+def test_b70_on_a_real_store_the_living_renew_and_the_dead_lapse_after_the_grace(tmp_path: Path) -> None:
+    """The host sleeps for ten minutes, over two leases: nobody lapses before the living have renewed."""
+    items = SqliteItems(tmp_path / "work.db")
+    store = items.open()
+    for name in ("living", "dead"):
+        store.enqueue(NewItem("title", "payload", id=name))
+    living, dead = (
+        store.claim(Holder(name), Wanted(frozenset({name})), lease_ms=60_000) for name in ("living", "dead")
+    )
+    assert living is not None
+    assert dead is not None
+    clocks = Clocks()
+    sweeper = Sweeper(store, period_s=PERIOD_S, monotonic=lambda: clocks.mine, store_clock=items.clock.monotonic)
+    sweeper.sweep_if_due()
+    items.clock.advance(600)
+    clocks.mine += PERIOD_S
+
+    assert not sweeper.sweep_if_due()
+    assert store.claim(Holder("another")) is None, "a claimer that wakes first waits, too"
+    store.heartbeat(living, 3_600_000)
+    for _ in range(5):
+        items.clock.advance(PERIOD_S)
+        clocks.mine += PERIOD_S
+        sweeper.sweep_if_due()
+    assert (store.show("living").state, store.show("dead").state) == (ItemState.CLAIMED, ItemState.LAPSED)
+    items.close()
+
+
+def test_the_settings_make_one(isolated: Path) -> None:
+    """A daemon or server gets it ready made: on the store's own clock, with the retention of the settings."""
+    settings = Config.load({"HOME": str(isolated), "KRANZQ_WORK_SWEEP_SECONDS": "0.01"}).work
+    with kranzq.work.open() as store:
+        store.enqueue(NewItem("title", "payload", id="one"))
+        store.claim(Holder("me"), lease_ms=1)
+        sweeper = working.sweeper(store, settings)
+
+        wait_for(lambda: (done := sweeper.sweep_if_due()) is not None and done.lapsed == ("one",), "its lease lapses")
 
 
 def test_a_store_that_was_away_is_like_a_sleep() -> None:
