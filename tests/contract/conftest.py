@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from kranzq.testing.items import ItemStore
 from tests.item_stores import PostgresItems, SqliteItems
 
 
@@ -24,3 +25,10 @@ def postgres_items(postgres_url: str) -> Iterator[PostgresItems]:
     store = PostgresItems(postgres_url)
     yield store
     store.close()
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def engine(request: pytest.FixtureRequest) -> ItemStore:
+    """An empty store of each engine."""
+    store: ItemStore = request.getfixturevalue(f"{request.param}_items")
+    return store
