@@ -1,7 +1,7 @@
 """Repository keys: one text for one repository, whatever URL it was cloned by or however a person typed it.
 
-A key is `host/path` in small letters, with the whole path: `gitlab.com/a/b/c` and `github.com/b/c` are two. A name that
-was typed without its host (`b/c`) means the repository of that path on whichever host.
+A key is `host/path` in small letters, with the whole path: `lab.example/a/b/c` and `hub.example/b/c` are two. A name
+that was typed without its host (`b/c`) means the repository of that path on whichever host.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def same_repository(one: str | None, other: str | None) -> bool:
     """Whether two keys may mean one repository: they are equal, or one lacks the host that the other has.
 
     A key lacks its host when it has two parts, or no dot in the first one; it then means the key that has exactly one
-    part more, in front. So `b/c` means `github.com/b/c` and not `gitlab.com/a/b/c`. None means none.
+    part more, in front. So `b/c` means `hub.example/b/c` and not `lab.example/a/b/c`. None means none.
     """
     if one is None or other is None:
         return False

@@ -17,7 +17,7 @@ from kranzq.testing.store import refused, together
 
 ANN, BOB = Holder("Ann"), Holder("bob")
 ANN_UID = Holder("Ann", uid="u-1")
-REPO, OTHER_REPO = "github.com/owner/repo", "gitlab.com/a/owner/repo"
+REPO, OTHER_REPO = "hub.example/owner/repo", "lab.example/a/owner/repo"
 SRV = Subject(REPO, "crates/srv")
 MINUTE_S = 60.0
 

@@ -108,7 +108,7 @@ def test_a_path_is_named_from_where_one_is(ask: Ask, checkout: Path, tmp_path: P
         ((str(checkout / "alias"),), "", Subject(REPO, "src")),
         ((".",), "src", Subject(REPO, "src")),
         ((".",), "", Subject(REPO, "")),
-        (("a/b", "--repo", "https://gitlab.com/x/y/z.git"), "src", Subject("gitlab.com/x/y/z", "a/b")),
+        (("a/b", "--repo", "https://lab.example/x/y/z.git"), "src", Subject("lab.example/x/y/z", "a/b")),
         (("a", "--repo", "o/r"), "src", Subject(REPO, "src/a")),
         (("--repo", "o/r"), "src", Subject(REPO, "")),
         (("--branch", "HEAD"), "", Subject(REPO, None, None, "main")),
@@ -140,7 +140,7 @@ def test_questions_are_asked_from_where_one_is(ask: Ask, tmp_path: Path) -> None
         (("--branch", "fix"), tmp_path),
     ):
         assert names(*words, at=at) == ["ann"], words
-    for words in (("srcs",), ("--branch", "Fix"), ("--query", "logs"), ("--repo", "gitlab.com/a/o/r")):
+    for words in (("srcs",), ("--branch", "Fix"), ("--query", "logs"), ("--repo", "lab.example/a/o/r")):
         assert names(*words) == [], words
     answer = ask("who", "src", "--json", agent="bob")
     assert answer["asked"] == {"repo": REPO, "path": "src", "absolute_path": None, "branch": None, "query": None}

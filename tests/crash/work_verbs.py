@@ -25,7 +25,7 @@ from kranzq.testing.items import item
 KILLED_AT = 120
 CHANGES = "pwrite64,write,fdatasync,fsync,ftruncate,unlink,unlinkat,rename,mkdir,flock,fallocate"
 ANN = Holder("ann", uid="u-1")
-SRC = Subject("github.com/o/r", "src")
+SRC = Subject("hub.example/o/r", "src")
 ONE, TWO = Held("c-1", 1, ANN), Held("c-2", 1, ANN)
 
 

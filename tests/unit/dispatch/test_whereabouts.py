@@ -33,7 +33,7 @@ def subject(path: str, directory: Path, where: Whereabouts | None) -> Subject:
     return subject_of(path=found.path, here=where, clones=found.clones, leads_to=found.leads_to)
 
 
-@pytest.mark.parametrize("url", ["git@Example.org:O/R.git", "https://user:secret@example.org/o/r"])
+@pytest.mark.parametrize("url", ["git@Example.org:O/R.git", "HTTPS://user:secret@example.org/o/r"])
 def test_the_repository_is_named_by_its_origin(tmp_path: Path, url: str) -> None:
     """All clones of one repository have one key, wherever they lie, and the branch is the one checked out."""
     root = clone(tmp_path / "r", url)

@@ -24,7 +24,7 @@ from kranzq.model.who import (
     words_of,
 )
 
-REPO, OTHER = "github.com/o/r", "gitlab.com/a/o/r"
+REPO, OTHER = "hub.example/o/r", "lab.example/a/o/r"
 HERE = Whereabouts(REPO, "/home/me/r", "main")
 
 

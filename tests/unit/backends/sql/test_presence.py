@@ -17,7 +17,7 @@ from kranzq.model.presence import LEAST_MINUTES, MOST_CLAIMS, NewPresence, Subje
 from kranzq.model.who import Question, question_of
 from tests.item_stores import SqliteItems
 
-ANN, SRV = Holder("ann"), Subject("github.com/o/r", "srv")
+ANN, SRV = Holder("ann"), Subject("hub.example/o/r", "srv")
 ASKED = question_of(path="srv/x", repo="o/r")
 LIVES_S = LEAST_MINUTES * 60
 
@@ -35,7 +35,7 @@ def expired(items: SqliteItems, count: int) -> None:
     with sqlite3.connect(items.path) as connection:
         connection.executemany(
             "insert into kranzq_presence (id, holder, subject, agent, agent_uid, channel, repo, tail, path, note,"
-            " created_at, expires_at) values (?, 'n:ann', ?, 'ann', '', '', 'github.com/o/r', 'o/r', 'srv', '', 1, ?)",
+            " created_at, expires_at) values (?, 'n:ann', ?, 'ann', '', '', 'hub.example/o/r', 'o/r', 'srv', '', 1, ?)",
             [(f"old-{number}", f"subject-{number}", 1000 + number) for number in range(count)],
         )
     connection.close()

@@ -17,7 +17,7 @@ from kranzq.model.who import Question
 from kranzq.testing.store import together
 from tests.unit.backends.sql.test_postgres import nodes_of
 
-ANN, SRV = Holder("ann"), Subject("github.com/o/r", "srv")
+ANN, SRV = Holder("ann"), Subject("hub.example/o/r", "srv")
 INSERT = """insert into kranzq_presence (id, holder, subject, agent, agent_uid, channel, repo, tail, path, branch, note,
     created_at, expires_at)
 select 'id-' || n, 'n:ann', 'subject-' || n, 'ann', '', '', 'h/o/r-' || n, 'o/r-' || n, 'srv', 'b-' || n, '', 1,
