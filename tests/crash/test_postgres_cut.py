@@ -139,9 +139,17 @@ def looks(stage: Stage) -> None:
 
 
 def presence(stage: Stage) -> None:
-    """One claim, then none."""
+    """One claim, and it is told as new."""
     put = stage.store.presence.put(NewPresence(HOLDER, Subject(topic="the roof")))
+    assert not put.renewed
     assert [one.id for one in stage.direct.presence.live()] == [put.claim.id]
+
+
+def presence_released(stage: Stage) -> None:
+    """What was there is told, once, and is gone."""
+    there = [stage.direct.presence.put(NewPresence(HOLDER, Subject(topic=topic))).claim for topic in "ab"]
+    assert sorted(stage.store.presence.release(HOLDER), key=lambda one: one.subject.topic or "") == there
+    assert stage.direct.presence.live() == []
 
 
 VERBS = [
@@ -160,6 +168,7 @@ VERBS = [
     prune,
     looks,
     presence,
+    presence_released,
 ]
 
 

@@ -45,7 +45,7 @@ class SqlPresence:
 
     def live(self) -> list[PresenceClaim]:
         """All that has not expired."""
-        return _claims(self._database.read(lambda transaction: transaction.all("presence_live")))
+        return _claims(self._database.read(lambda transaction: transaction.all("presence_live"), single=True))
 
     def release(self, holder: Holder, claim: str | None = None) -> list[PresenceClaim]:
         """End the holder's claim, or all of them."""
@@ -53,13 +53,16 @@ class SqlPresence:
         check_text("agent uid", holder.uid, MOST_NAME)
         check_text("id", claim or "", MOST_NAME)
 
-        def act(transaction: Transaction) -> list[Row]:
-            values = {"holder": holder_key(holder), "id": claim or "", "every": int(claim is None)}
-            found = transaction.all("presence_release", **values)
-            transaction.run("presence_purge", most=PURGED_AT_ONCE)
-            return found
+        values = {"holder": holder_key(holder), "id": claim or "", "every": int(claim is None)}
+        told: dict[str, PresenceClaim] = {}
 
-        ended = sorted(_claims(self._database.write(act)), key=lambda one: (one.created_at, one.id))
+        def act(transaction: Transaction) -> None:
+            # Run again after a lost connection it finds nothing if its first run stood; what that one ended is told.
+            told.update((one.id, one) for one in _claims(transaction.all("presence_release", **values)))
+            transaction.run("presence_purge", most=PURGED_AT_ONCE)
+
+        self._database.write(act)
+        ended = sorted(told.values(), key=lambda one: (one.created_at, one.id))
         if ended:
             emit(PresenceReleased(tuple(one.id for one in ended), holder.name))
         return ended
@@ -67,7 +70,8 @@ class SqlPresence:
     def about(self, question: Question) -> list[PresenceClaim]:
         """The live claims that one index or another finds for the question."""
         values = rows.question_values(question)
-        return _claims(self._database.read(lambda transaction: transaction.all("presence_about", **values)))
+        found = self._database.read(lambda transaction: transaction.all("presence_about", **values), single=True)
+        return _claims(found)
 
     def who(
         self, question: Question, *, caller: Holder | None = None, facts: Sequence[Facts] = ()
