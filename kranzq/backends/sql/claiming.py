@@ -34,7 +34,7 @@ class Claiming:
         self, holder: Holder, wanted: Wanted, limit: int, lease: int | None, request: str
     ) -> tuple[list[Row], Recovered]:
         """Up to `limit` rows of items that are now the holder's, and what was swept on the way."""
-        mine = claims.targets(holder, wanted)
+        mine = claims.targets(holder.name, holder.uid, wanted)
         new = [{"target": target} for target in mine if target not in self._seen]
         take = self._near if self._database.is_near else self._far
         found = take(_Wish(holder, wanted, limit, lease, request), new)
@@ -50,7 +50,7 @@ class Claiming:
     def _near(self, wish: _Wish, new: list[dict[str, str]]) -> tuple[list[Row], Recovered]:
         def act(transaction: Transaction) -> tuple[list[Row], Recovered]:
             transaction.each("seen", new)
-            swept = claims.sweep(transaction)
+            swept = claims.sweep(transaction) if claims.is_due(transaction) else Recovered()
             rows = wish.before(transaction) if wish.request else []
             while len(rows) < wish.limit and (more := wish.take(transaction, wish.limit - len(rows), wish.request)):
                 rows += more

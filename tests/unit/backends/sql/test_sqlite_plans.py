@@ -39,6 +39,7 @@ PLANS: dict[str, str] = {
     "claim": "kranzq_ready",
     "claim_kind": "kranzq_ready_kind",
     "claim_named": "sqlite_autoindex_kranzq_items_1",
+    "is_due": "kranzq_leases",
     "lapse": "kranzq_leases",
     "open_due": "kranzq_due",
     "page": "kranzq_listed",
@@ -127,6 +128,7 @@ def steps(items: SqliteItems, act: Callable[[Transaction], object]) -> int:
 ACTS: dict[str, Callable[[Transaction], object]] = {
     "claim": lambda transaction: transaction.all("claim", **values(holder="ann", lease=1)),
     "claim_kind": lambda transaction: transaction.all("claim_kind", **values(holder="ann", lease=1, kind="k")),
+    "is_due": lambda transaction: transaction.all("is_due", **values()),
     "lapse": lambda transaction: transaction.all("lapse", **values(most=100)),
     "open_due": lambda transaction: transaction.all("open_due", **values(most=100)),
     "page": lambda transaction: transaction.all("page", **values(state="open", before=2**62, before_seq=2**62, most=1)),

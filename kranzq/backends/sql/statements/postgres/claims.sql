@@ -2,6 +2,10 @@
 -- where its second half must see what others committed while the first one waited.
 -- SKIP LOCKED stands inside each branch: to pick first and lock afterwards would give one item to two claimers.
 
+-- name: is_due
+select exists (select 1 from kranzq_items where state = 'claimed' and claim_expires <= :wall)
+    or exists (select 1 from kranzq_items where state = 'delayed' and not_before <= :wall) as due;
+
 -- name: lapse
 with over as (
     select seq from kranzq_items

@@ -1,6 +1,12 @@
 -- What a claim may do, and what becomes of one. Each command after the first runs once for each row of the first,
 -- with that row's columns as further parameters. :boot and :now are the boot and its clock, :wall is the wall clock.
 
+-- name: is_due
+select exists (select 1 from kranzq_items indexed by kranzq_leases where state = 'claimed' and lease_boot = :boot and lease_ends <= :now)
+    or exists (select 1 from kranzq_items indexed by kranzq_leases where state = 'claimed' and lease_boot < :boot)
+    or exists (select 1 from kranzq_items indexed by kranzq_leases where state = 'claimed' and lease_boot > :boot)
+    or exists (select 1 from kranzq_items indexed by kranzq_due where state = 'delayed' and not_before <= :wall) as due;
+
 -- name: lapse
 update kranzq_items set
     state = case when attempts - declined >= max_attempts then 'failed' else 'lapsed' end,
