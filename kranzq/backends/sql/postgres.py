@@ -19,7 +19,7 @@ import psycopg
 from kranzq.backends.sql.connections import Connection, Connections
 from kranzq.backends.sql.database import Row, Size, Transaction
 from kranzq.backends.sql.faults import is_clash, is_lost, named
-from kranzq.backends.sql.listening import Listener
+from kranzq.backends.sql.listening import CHANNEL, Listener
 from kranzq.backends.sql.schema import COMPATIBLE, Schema, check
 from kranzq.backends.sql.statements import commands, migrations, statements
 from kranzq.errors import Refused
@@ -34,6 +34,10 @@ _MOST_COMMANDS = 200
 """One message holds so many bytes and commands at most."""
 _WRITE = "begin isolation level read committed"
 _READ = "begin isolation level repeatable read read only"
+_HINTING = frozenset({"enqueue", "release"})
+_HINT = f"begin; set local synchronous_commit = off; select pg_notify('{CHANNEL}', ''); commit"
+"""After what makes work, in the same message but a transaction of its own that waits for no disk: transactions with
+notices are committed one at a time, and ours would queue for the disk one behind the other."""
 _MIGRATION_LOCK = 7_305_808_869_231_717_985
 _SCHEMA_TABLE = """create table if not exists kranzq_schema (
     version integer primary key, compatible integer not null, applied_at bigint not null, program text not null
@@ -132,12 +136,13 @@ class _Transaction:
 
     def __init__(self, connection: Connection, head: Sequence[str], *, single: bool) -> None:
         self._connection, self._head, self._single = connection, head, single
-        self._open = False
+        self._open = self._hints = False
         self._statements = statements("postgres")
 
     def all(self, statement: str, /, **values: object) -> list[Row]:
         """The rows of the first command, after those behind it were run for each."""
         first, *rest = self._statements[statement]
+        self._hints |= statement in _HINTING
         rows = self._send([(first, values)], last=not rest)[0]
         for row in rows if rest else ():
             self._send([(command, {**values, **row}) for command in rest], last=False)
@@ -156,6 +161,7 @@ class _Transaction:
     def each(self, statement: str, many: Sequence[Mapping[str, object]], /) -> list[Row | None]:
         """One statement with many values, a few hundred in a message."""
         first, *rest = self._statements[statement]
+        self._hints |= statement in _HINTING
         if rest:
             return [self.one(statement, **values) for values in many]
         found: list[Row | None] = []
@@ -177,8 +183,12 @@ class _Transaction:
     def end(self) -> None:
         """Keep what was done."""
         if self._open:
-            self._connection.execute("commit")
+            psycopg.ClientCursor(self._connection).execute("; ".join(self._closing()).encode())
             self._open = False
+
+    def _closing(self) -> tuple[str, ...]:
+        hints, self._hints = self._hints, False
+        return ("commit", _HINT) if hints else ("commit",)
 
     def _send(self, wanted: Sequence[tuple[str, Mapping[str, object]]], *, last: bool) -> list[list[Row]]:
         """Send commands in as few messages as hold them; the rows of each. The `last` of a single act commits."""
@@ -196,7 +206,7 @@ class _Transaction:
 
     def _exchange(self, cursor: psycopg.Cursor[Row], texts: Sequence[str], *, last: bool) -> list[list[Row]]:
         head = () if self._open else self._head
-        closing = ("commit",) if last and self._single else ()
+        closing = self._closing() if last and self._single else ()
         self._open = True
         cursor.execute(";\n".join((*head, *texts, *closing)).encode())
         for _ in head:

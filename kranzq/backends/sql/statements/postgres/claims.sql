@@ -19,12 +19,12 @@ with over as (
         claim_expires = case when attempts - declined >= max_attempts then null else claim_expires end,
         updated_at = :wall
     from over where k.seq = over.seq
-    returning k.seq, k.id, k.attempts, k.state, k.target
+    returning k.seq, k.id, k.attempts, k.state
 ), noted as (
     update kranzq_attempts a set ended_at = :wall, ended = 'lapsed', why = 'its lease ran out'
     from moved where a.seq = moved.seq and a.attempt = moved.attempts
 )
-select seq, id, attempts, state, case when state = 'lapsed' then pg_notify('kranzq_work', target)::text end as told from moved;
+select seq, id, attempts, state, case when state = 'lapsed' then pg_notify('kranzq_work', '')::text end as told from moved;
 
 -- name: open_due
 with due as (
@@ -32,9 +32,9 @@ with due as (
     order by not_before limit :most for update skip locked
 ), moved as (
     update kranzq_items k set state = 'open', updated_at = :wall from due where k.seq = due.seq
-    returning k.id, k.target
+    returning k.id
 )
-select id, pg_notify('kranzq_work', target) as told from moved;
+select id, pg_notify('kranzq_work', '') as told from moved;
 
 -- name: claim
 with found as materialized (
@@ -153,13 +153,13 @@ with back as (
     where id = :id and attempts = :attempt and state in ('claimed', 'lapsed')
       and case when claimed_by_uid <> '' and :holder_uid <> '' then claimed_by_uid = :holder_uid
           else lower(claimed_by collate "C") = lower(:holder collate "C") end
-    returning seq, attempts, state, target
+    returning seq, attempts, state
 ), noted as (
     update kranzq_attempts a set
         ended_at = :wall, ended = case when :declined > 0 then 'declined' else 'released' end, why = :why
     from back where a.seq = back.seq and a.attempt = back.attempts
 )
-select seq, attempts, state, case when state = 'open' then pg_notify('kranzq_work', target)::text end as told from back;
+select seq, attempts, state from back;
 
 -- name: cancel
 update kranzq_items set state = 'cancelled', claimed_by = '', claimed_by_uid = '', claim_expires = null, result = :why,

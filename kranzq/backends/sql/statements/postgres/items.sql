@@ -8,11 +8,11 @@ with made as (
         case when :not_before > :wall then 'delayed' else 'open' end,
         :max_attempts, :created_by, :created_by_uid, :wall, :wall, :not_before, :digest)
     on conflict (id) do nothing
-    returning seq, state, created_at, target
+    returning seq, state, created_at
 ), kept as (
     insert into kranzq_payloads (seq, payload) select seq, :payload from made
 )
-select seq, state, created_at, case when state = 'open' then pg_notify('kranzq_work', target)::text end as told from made;
+select seq, state, created_at from made;
 
 -- name: key_add
 insert into kranzq_keys (creator, key, seq) values (:creator, :key, :seq) on conflict do nothing returning seq;
