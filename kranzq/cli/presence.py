@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from kranzq.backend.presence import Put
 from kranzq.cli.agent import agent_option, holder, url_option
 from kranzq.cli.say import local_time, say, say_json
-from kranzq.errors import Conflict, UsageFault
+from kranzq.errors import Conflict, PresenceFull, UsageFault
 from kranzq.model.claim import Holder
 from kranzq.model.presence import (
     NewPresence,
@@ -28,7 +29,7 @@ from kranzq.model.who import OTHERS_WORDS, Question, Working, question_about, qu
 from kranzq.wiring import presence as wiring
 
 if TYPE_CHECKING:
-    from kranzq.backend.presence import Presence, Put
+    from kranzq.backend.presence import Presence
 
 F = TypeVar("F", bound=Callable[..., object])
 HEAD = "HEAD"
@@ -74,8 +75,12 @@ def claim(directory: str, /, *, paths: tuple[str, ...], as_json: bool, url: str 
     who_asks, minutes = holder(said["agent"]), _minutes(said["ttl"])
     home = here.repo if here is not None else None
     new = [NewPresence(who_asks, one, said["note"], minutes, home) for one in subjects]
+    made, full = list[Put](), None
     with wiring.open_presence(url, os.environ, directory) as store:
-        made = [store.put(one) for one in new]
+        try:
+            made.extend(map(store.put, new))
+        except PresenceFull as fault:
+            full = fault  # what was claimed before it is told all the same
         others = [store.who(question_about(one.claim), caller=who_asks) for one in made]
     if as_json:
         claims = [
@@ -83,9 +88,11 @@ def claim(directory: str, /, *, paths: tuple[str, ...], as_json: bool, url: str 
             for one, each in zip(made, others, strict=True)
         ]
         say_json({"claims": claims, "note": OTHERS_WORDS})
-        return
-    for one, each in zip(made, others, strict=True):
-        _say_claimed(one, each)
+    else:
+        for one, each in zip(made, others, strict=True):
+            _say_claimed(one, each)
+    if full is not None:
+        raise full
 
 
 @presence.command()
@@ -150,6 +157,7 @@ def who(directory: str, /, *, path: str | None, as_json: bool, url: str | None, 
     caller = holder(said["agent"])
     with wiring.open_to_look(url, os.environ, directory) as store:
         found = store.who(question, caller=caller) if store is not None else ()
+        mine = store.who(question) if store is not None and not found and not as_json else ()
     if as_json:
         asked = {
             "repo": question.repo,
@@ -163,7 +171,8 @@ def who(directory: str, /, *, path: str | None, as_json: bool, url: str | None, 
     elif found:
         _say_working(found)
     else:
-        say("Nobody else says so.")
+        say("Nobody else says so." + (f" Under your own name, {caller.name}:" if mine else ""))
+        _say_working(mine, "  ")
 
 
 def _subject(path: str, directory: str, here: Whereabouts | None, about: dict[str, Any]) -> Subject:

@@ -53,7 +53,7 @@ def test_two_agents_learn_of_each_other(ask: Ask) -> None:
 
     (released,) = ask("release", "--all", "--json", agent="ANN")["released"]
     assert (released["path"], released["repo"], released["note"]) == ("src", REPO, "moving it")
-    assert ask("who", agent="bob") == "Nobody else says so.\n"
+    assert ask("who", agent="bob").startswith("Nobody else says so.")
 
 
 def test_a_claim_says_until_when_and_is_renewed(ask: Ask) -> None:
@@ -82,6 +82,15 @@ def test_who_asks_is_the_flag_then_the_variable_then_the_user(ask: Ask) -> None:
     assert names == {"ann", "bob", "carl", by_user["agent"]}
     assert [one["agent"] for one in ask("list", "--mine", "--json", agent="renamed", uid="u-1")["claims"]] == ["carl"]
     assert len(ask("release", "--all", "--json", agent="renamed", uid="u-1")["released"]) == 1
+
+
+def test_agents_under_one_name_are_told_why_they_see_nobody(ask: Ask) -> None:
+    """Two agents of one user who gave themselves no names are one agent; a person sees what stands under that name."""
+    ask("claim", "src")
+
+    assert "Nobody else says so. Under your own name" in ask("who", "src")
+    assert ask("who", "src", "--json")["agents"] == []
+    assert ask("who", "docs") == "Nobody else says so.\n"
 
 
 def test_only_ones_own_claims_are_released(ask: Ask) -> None:
@@ -191,11 +200,14 @@ def test_texts_of_others_drive_no_terminal(ask: Ask) -> None:
 
 
 def test_an_agent_with_too_many_claims_is_told_what_to_do(ask: Ask) -> None:
-    """4, nothing is changed, and a release makes room."""
+    """4, what found room is told, and a release makes more."""
     with work.open() as store:
-        for number in range(MOST_CLAIMS):
+        for number in range(MOST_CLAIMS - 1):
             store.presence.put(work.NewPresence(work.Holder("ann"), Subject(topic=str(number))))
 
-    assert "kranzq presence release" in ask("claim", "a", agent="ann", code=4)
+    said = ask("claim", "a", "b", agent="ann", code=4)
+    assert 'path "a"' in said
+    assert "kranzq presence release" in said
+    assert 'path "b"' not in ask("list")
     ask("release", "--all", agent="ann")
     ask("claim", "a", agent="ann")
