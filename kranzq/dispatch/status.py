@@ -173,6 +173,8 @@ def _about_busy(
         return
     if busy.by == "leftovers":
         yield Notice(busy.text, "A daemon ends them; without one type: kranzq recover")
+    if busy.clear:
+        yield Notice("whether a kranz works here cannot be told by its lock", busy.clear)
     if busy.mission is None or busy.run is None or busy.by != "keeper":
         return
     mission, now = busy.mission, sight.clock.now()

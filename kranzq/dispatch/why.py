@@ -5,12 +5,11 @@ The reasons are those by which a turn decides; nothing is decided here and nothi
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from kranzq.dispatch.aside_seen import inbox, quarantined_as
-from kranzq.dispatch.busy_seen import BusySeen, ClaimSeen, Occupancy, is_here, occupancy
+from kranzq.dispatch.busy_seen import BusySeen, ClaimSeen, Occupancy, is_here, local, occupancy
 from kranzq.dispatch.daemon_seen import DaemonSeen, HiddenDaemon, look_for_daemon
 from kranzq.dispatch.kranz_seen import kranz_says
 from kranzq.dispatch.look import Sight, distinct
@@ -65,13 +64,6 @@ def why(sight: Sight, mission: MissionId, *, no_command: Reason | None) -> Why:
     Raises NoSuchMission when it was never seen.
     """
     return _Asker(sight, mission, no_command).answer()
-
-
-def local(seconds: float | None) -> str:
-    """A wall time for people."""
-    if seconds is None:
-        return "an unknown time"
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))
 
 
 class _Asker:
@@ -186,7 +178,7 @@ class _Asker:
                 pass
         if (paused := self._sight.queue.paused()) is not None:
             yield Reason("paused", f"paused: {paused}", "Type: kranzq resume")
-        if (busy := self._occupancy().busy) is not None and busy.mission != self._mission:
+        if (busy := self._occupancy().busy) is not None and (busy.mission != self._mission or busy.by == "kranz"):
             yield Reason("busy", busy_with(busy), _clear_busy(busy))
 
     def _occupancy(self) -> Occupancy:
@@ -271,7 +263,7 @@ def _clear_busy(busy: BusySeen) -> str:
         return "A daemon ends them; without one type: kranzq recover"
     if busy.by == "keeper" and busy.mission is not None:
         return f"It runs when that has ended; to end it: kranzq cancel {busy.mission}"
-    return "It runs when that has ended"
+    return busy.clear or "It runs when that has ended"
 
 
 def _ended(record: RunRecord) -> str:
