@@ -252,7 +252,12 @@ class FileQueue(Moves, Inbox):
 
     def resume(self) -> bool:
         """Let turns begin again; False when nothing was paused."""
-        return atomic.remove(self.folders.queue, PAUSED)
+        try:
+            return atomic.remove(self.folders.queue, PAUSED)
+        except IsADirectoryError:
+            with self.change(), contextlib.suppress(FileNotFoundError):
+                aside.quarantine(self.folders, PAUSED, "it is a directory, no file with a reason", wanted="paused")
+            return True
 
     def ignore_runtime_state(self) -> list[str]:
         """Complete `.kranz/.gitignore`; the lines that were added."""
