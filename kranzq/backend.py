@@ -119,6 +119,15 @@ class Past:
         return self.began is not None and self.began <= moment and (self.ended is None or moment < self.ended)
 
 
+@dataclass(slots=True)
+class Examined:
+    """What a dispatcher remembers of folders that it has looked through; nothing in it is needed for correctness."""
+
+    folders: dict[str, tuple[int, int, int]] = field(default_factory=dict)
+    files: dict[str, dict[str, int]] = field(default_factory=dict)
+    told: set[str] = field(default_factory=set)
+
+
 class MissionQueue(Protocol):
     """What a turn asks of a queue of missions. All of it goes through directories that were opened at its start."""
 

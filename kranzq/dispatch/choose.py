@@ -79,26 +79,25 @@ def admit(parts: Parts, queue: OpenQueue, runs: Runs) -> None:
                 queue.admit(place, to_ms(due) if due is not None and due > now else None)
 
 
-def spoiled(entry: Entry | None, judged: Judged) -> str:
+def spoiled(entry: Entry, judged: Judged) -> str:
     """Why an entry is parked that waited for another mission, and what to type."""
-    mission = entry.mission if entry is not None else "it"
-    return f"it waited for another mission, and {judged.why}; when that has succeeded: kranzq unpark {mission}"
+    return f"it waited for another mission, and {judged.why}; when that has succeeded: kranzq unpark {entry.mission}"
 
 
-def due_of(entry: Entry | None) -> float | None:
+def due_of(entry: Entry) -> float | None:
     """When the entry itself says that it is due, in wall seconds."""
-    return seconds_of(entry.own.not_before) if entry is not None and entry.own is not None else None
+    return seconds_of(entry.own.not_before) if entry.own is not None else None
 
 
-def _judged(queue: OpenQueue, runs: Runs) -> Iterator[tuple[Place, Entry | None, Judged]]:
-    """What waits for others, with the verdict. A file that cannot be read is let go: it is quarantined then."""
+def _judged(queue: OpenQueue, runs: Runs) -> Iterator[tuple[Place, Entry, Judged]]:
+    """What waits for others, with the verdict. A file that cannot be read is left: it is quarantined, or not ours."""
     if not (waiting := queue.waiting_for_others()):
         return
     known = Predecessors(runs, queue.places())
     for place in waiting:
         entry = queue.read(place)
-        after = entry.own.after if entry is not None and entry.own is not None else ()
-        yield place, entry, known.judge(after, place.number)
+        if entry is not None:
+            yield place, entry, known.judge(entry.own.after if entry.own is not None else (), place.number)
 
 
 def _not_yet(parts: Parts, queue: OpenQueue, runs: Runs, candidate: Candidate, memory: Memory) -> str | None:

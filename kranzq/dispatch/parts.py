@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
-from kranzq.backend import MissionQueue, Past
+from kranzq.backend import Examined, MissionQueue, Past
 from kranzq.busy.foreign import Engines
 from kranzq.busy.lock import BusyLock
 from kranzq.disk.leavings import IsGone
@@ -49,6 +49,10 @@ class OpenQueue(MissionQueue, Protocol):
 
     def is_tidy(self) -> bool:
         """Whether every name that asks to be an entry's is one."""
+        ...
+
+    def tidy_up(self, examined: Examined) -> None:
+        """Set aside what is no entry among what waits or is parked; what was examined is not read again."""
         ...
 
     def queued(self) -> Iterator[Place]:
@@ -154,6 +158,7 @@ class Memory:
     queue_key: tuple[int, int] | None = None
     said: set[tuple[str, str]] = field(default_factory=set)
     known: set[str] = field(default_factory=set)
+    examined: Examined = field(default_factory=Examined)
 
     def is_new(self, subject: str, text: str) -> bool:
         """Whether this was not said before; each reason is said once."""

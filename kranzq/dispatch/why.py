@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from kranzq.dispatch.aside_seen import inbox, quarantined_as
+from kranzq.dispatch.aside_seen import inbox, means, quarantined_as
 from kranzq.dispatch.busy_seen import BusySeen, ClaimSeen, Occupancy, is_here, local, occupancy
 from kranzq.dispatch.daemon_seen import DaemonSeen, HiddenDaemon, look_for_daemon
 from kranzq.dispatch.kranz_seen import kranz_says
-from kranzq.dispatch.look import Sight, distinct
+from kranzq.dispatch.look import BadFile, Sight, distinct, fate_of_bad, name_of_bad, state_of_bad
 from kranzq.dispatch.status import about_keeper
 from kranzq.dispatch.wait_seen import Waits
 from kranzq.errors import NoSuchMission
@@ -96,6 +96,8 @@ class _Asker:
             case State.PARKED:
                 clear = f"When it may run again: kranzq unpark {self._mission}"
                 yield Reason("parked", f"parked: {self._sight.queue.why_parked(place)}", clear)
+                if self._sight.queue.read(place) is None:
+                    yield from self._bad(place)
             case State.WAITING:
                 yield from self._waiting(place)
             case _:
@@ -136,7 +138,11 @@ class _Asker:
         yield from (Reason("keeper", notice.text, notice.advice) for notice in about_keeper(self._runs, record))
 
     def _waiting(self, place: Place) -> Iterator[Reason]:
-        seen = Waits(self._runs, self._sight.queue.places).seen(place, self._sight.queue.read(place))
+        entry = self._sight.queue.read(place)
+        if entry is None:
+            yield from self._bad(place)
+            return
+        seen = Waits(self._runs, self._sight.queue.places).seen(place, entry)
         if place.due_ms is not None:
             because = f" ({seen.text})" if seen.text else ""
             yield Reason(seen.code, f"not due until {local(place.due_ms / 1000)}{because}", seen.clear)
@@ -202,14 +208,11 @@ class _Asker:
 
     def _of_entry(self, place: Place) -> Iterator[Reason]:
         entry = self._sight.queue.read(place)
-        if entry is not None:
-            yield from self._of_content(entry)
-            return
-        bad = next((one for one in self._sight.queue.bad() if one.name == place.name), None)
-        if bad is not None:
-            yield Reason(
-                "bad", f"its file {bad.name} is no entry: {bad.why}", "It will be quarantined at the next turn"
-            )
+        yield from self._bad(place) if entry is None else self._of_content(entry)
+
+    def _bad(self, place: Place) -> Iterator[Reason]:
+        name = name_of_bad(place)
+        return (_reason_of_bad(one) for one in self._sight.queue.bad() if one.name == name)
 
     def _of_content(self, entry: Entry) -> Iterator[Reason]:
         permit = self._sight.permit(entry)
@@ -221,6 +224,9 @@ class _Asker:
             yield self._no_command
 
     def _not_in_queue(self) -> Why:
+        for bad in self._sight.queue.bad() if self._sight.queue.has_bad_names() else ():
+            if means(bad.name, self._mission):
+                return Why(self._mission, state_of_bad(bad), (_reason_of_bad(bad), *self._of_checkout()))
         last = next((one for one in self._runs.records(self._mission) if one.state == "ended"), None)
         aside = quarantined_as(self._sight.queue, self._mission, last.number if last is not None else None)
         if aside is not None:
@@ -242,6 +248,10 @@ class _Asker:
         """What kranz's own records say; it holds nothing up."""
         if (status := kranz_says(self._sight.queue.kranz_fd, self._mission)) is not None:
             yield Reason("kranz", f"kranz says that the mission is {status}")
+
+
+def _reason_of_bad(bad: BadFile) -> Reason:
+    return Reason("bad", f"its file {bad.name} is no entry: {bad.why}", f"{fate_of_bad(bad).capitalize()}")
 
 
 def busy_with(busy: BusySeen) -> str:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Self
 
 from kranzq.backend import Accepted, Candidate
 from kranzq.backends.file import aside, claims, entries, sequence, sources
+from kranzq.backends.file.bad_files import BadFiles
 from kranzq.backends.file.change import PATIENCE_S, change, number_lock
 from kranzq.backends.file.entries import Bad
 from kranzq.backends.file.folders import Folders, ignore_runtime_state, sweep
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from kranzq.model.outcome import Fate
 
 
-class FileQueue(Moves, Inbox):
+class FileQueue(Moves, Inbox, BadFiles):
     """The queue below one checkout's `.kranz/queue/`."""
 
     @classmethod
@@ -87,16 +88,6 @@ class FileQueue(Moves, Inbox):
                 self._set_aside(found)
             elif found is not None:
                 yield found
-
-    def bad(self) -> list[Bad]:
-        """What lies in the queue as a candidate and is no entry; a look, nothing is moved."""
-        good, bad = entries.names(self.folders)
-        found = [entries.check_name(self.folders, text) for text in bad]
-        return found + [one for name in good if isinstance(one := entries.read(self.folders, name), Bad)]
-
-    def is_tidy(self) -> bool:
-        """Whether every name that asks to be an entry's is one."""
-        return not entries.ordered(self.folders)[1]
 
     def queued(self) -> Iterator[Place]:
         """What lies in `queue/` by its name, in order."""
@@ -276,12 +267,3 @@ class FileQueue(Moves, Inbox):
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    def _set_aside(self, bad: Bad) -> None:
-        """Quarantine a bad file, unless it was mended or moved since it was read."""
-        if bad.fresh:
-            return
-        with self.change(), contextlib.suppress(FileNotFoundError):
-            name = parse_entry_name(bad.name)
-            if name is None or isinstance(entries.read(self.folders, name), Bad):
-                aside.quarantine(self.folders, bad.name, bad.why)

@@ -99,15 +99,26 @@ def read_entry(dir_fd: int, name: str, mission: MissionId) -> tuple[Entry, os.st
 
 def check_name(folders: Folders, name: str) -> Bad:
     """Why a candidate's name is no entry's name; half-written ones of other programs get their two seconds."""
+    why = "its name is not PRIORITY-NUMBER-MISSION.json with a number from 0 to 10^15"
+    return Bad(name, why, fresh=is_fresh(folders.queue, name))
+
+
+def is_fresh(dir_fd: int, name: str, *, empty: bool = True) -> bool:
+    """Whether a file may still be in the making: it is young, and `empty`; or gone, which is nobody's fault."""
     try:
-        seen = os.stat(name, dir_fd=folders.queue, follow_symlinks=False)
+        seen = os.stat(name, dir_fd=dir_fd, follow_symlinks=False)
     except OSError:
-        return Bad(name, "it is gone", fresh=True)
-    return Bad(
-        name,
-        "its name is not PRIORITY-NUMBER-MISSION.json with a number from 0 to 10^15",
-        fresh=seen.st_size == 0 and _age(seen) < FRESH_S,
-    )
+        return True
+    return (not empty or seen.st_size == 0) and _age(seen) < FRESH_S
+
+
+def exists(dir_fd: int, name: str) -> bool:
+    """Whether something lies under a name."""
+    try:
+        os.stat(name, dir_fd=dir_fd, follow_symlinks=False)
+    except OSError:
+        return False
+    return True
 
 
 def places(folders: Folders, mission: MissionId | None = None) -> Iterator[Place]:

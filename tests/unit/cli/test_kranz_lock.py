@@ -14,6 +14,7 @@ import pytest
 
 from kranzq.busy import foreign
 from kranzq.cli.main import run
+from kranzq.model.checkout import EVENTS
 from tests.factories import enqueue, make_queue
 
 
@@ -83,7 +84,7 @@ def test_after_the_hour_it_is_nothing(
     """What the next turn would take for gone holds nobody up, and nobody says so."""
     lock.touch()
     past = os.lstat(lock).st_ctime + 3601
-    monkeypatch.setattr(foreign.time, "time", lambda: past)
+    monkeypatch.setattr("kranzq.busy.foreign.time.time", lambda: past)
 
     run(["-C", str(checkout), verb, *(["m1"] if verb == "why" else [])])
 
@@ -94,7 +95,7 @@ def test_the_lock_of_an_engine_is_told_alike(checkout: Path, lock: Path, capsys:
     """An engine's lock that is empty makes busy for an hour as well."""
     engine = checkout / ".kranz/missions/m9"
     engine.mkdir(parents=True)
-    (engine / foreign.EVENTS).touch()
+    (engine / EVENTS).touch()
     (engine / foreign.EVENTS_LOCK).touch()
 
     run(["-C", str(checkout), "why", "m1", "--json"])
