@@ -155,9 +155,7 @@ def wait(ctx: click.Context, mission: str, timeout: str | None, as_json: bool) -
     with queues.open_look(checkout) as queue:
         if queue is not None and nobody_dispatches(queue, known):
             complain("No daemon runs here, so it may wait for long.", "  Type: kranzq daemon (or once: kranzq drain)")
-    end = wait_for_end(
-        lambda: open_look_settled(checkout, os.environ, known), checkout, known, timeout_s=seconds
-    )
+    end = wait_for_end(lambda: open_look_settled(checkout, os.environ, known), checkout, known, timeout_s=seconds)
     if end.state == "unknown":
         raise NoSuchMission(known)
     if as_json:

@@ -6,24 +6,26 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from kranzq.backend import Examined, MissionQueue, Past
-from kranzq.busy.foreign import Engines
-from kranzq.busy.lock import BusyLock
-from kranzq.disk.leavings import IsGone
 from kranzq.model.checkout import Checkout
 from kranzq.model.claim import Place
 from kranzq.model.clock import Clock, SystemClock
 from kranzq.model.entry import Entry
 from kranzq.model.ids import MissionId
-from kranzq.model.outcome import Ending, Fate
 from kranzq.model.policy import DEFERRAL_LIMIT_S, INTERRUPTION_LIMIT, Limits
 from kranzq.model.state import State
-from kranzq.runner import Runner
-from kranzq.runs.keepers import WarmKeepers
 from kranzq.runs.retention import Keep
-from kranzq.trust.may_run import Gate
+
+if TYPE_CHECKING:
+    from kranzq.busy.foreign import Engines
+    from kranzq.busy.lock import BusyLock
+    from kranzq.disk.leavings import IsGone
+    from kranzq.model.outcome import Ending, Fate
+    from kranzq.runner import Runner
+    from kranzq.runs.keepers import WarmKeepers
+    from kranzq.trust.may_run import Gate
 
 
 class OpenQueue(MissionQueue, Protocol):
