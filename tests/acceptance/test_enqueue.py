@@ -105,9 +105,9 @@ def test_unusual_ids_that_are_safe_are_taken(checkout: Path, mission: str) -> No
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (("m1", "--priority", "-1"), "0<=x<=255"),
-        (("m1", "--priority", "256"), "0<=x<=255"),
-        (("m1", "--priority", "2147483648"), "0<=x<=255"),
+        (("m1", "--priority", "-1"), "from 0 to 255"),
+        (("m1", "--priority", "256"), "from 0 to 255"),
+        (("m1", "--priority", "2147483648"), "from 0 to 255"),
         (("m1", "true"), "unexpected extra argument"),
         (("m1", "--"), "no command behind"),
         (("m1", "--timeout", "soon"), "--timeout must be"),
