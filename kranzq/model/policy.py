@@ -92,7 +92,7 @@ def _deferred(
     first = counters.first_deferred_at
     if first is not None and limits.deferral_s is not None and now - first > limits.deferral_s:
         return Park(f"deferred for more than {limits.deferral_s / 3600:g} hours")
-    if not_before is not None and not_before > now:
+    if not_before is not None and not_before >= now:
         return Rotate(_ms(not_before))
     return Rotate(_ms(now + backoff_s(counters.deferrals, jitter())))
 

@@ -167,6 +167,7 @@ def test_the_table_of_fates(ending: Ending, counted: Counters, limit: Limits, wo
 def test_a_mission_that_names_its_time_waits_until_then() -> None:
     """A deferred mission with a time of its own waits exactly so long; a time in the past counts as none."""
     assert fate_of(Ending(Outcome.DEFERRED), not_before=NOW + 7200) == Rotate(int((NOW + 7200) * 1000))
+    assert fate_of(Ending(Outcome.DEFERRED), not_before=NOW) == Rotate(int(NOW * 1000))
     assert fate_of(Ending(Outcome.DEFERRED), not_before=NOW - 1) == Rotate(int((NOW + BACKOFF_FIRST_S) * 1000))
 
 
