@@ -91,7 +91,7 @@ def parse_entry_name(text: str) -> EntryName | None:
 
 def parse_claim_name(text: str) -> ClaimName | None:
     """The parts of a claim's name. Any other text after the mark makes it no claim: it is never probed."""
-    found = re.fullmatch(_CLAIM, text)
+    found = re.fullmatch(_CLAIM, text) if CLAIM_MARK in text else None  # every name of a queue is asked
     if found is None or (entry := parse_entry_name(found[1])) is None or int(found[2]) < 1:
         return None
     return ClaimName(entry, int(found[2]), found[3], text)
