@@ -119,6 +119,24 @@ class Past:
         return self.began is not None and self.began <= moment and (self.ended is None or moment < self.ended)
 
 
+@dataclass(frozen=True, slots=True)
+class Unclaimed:
+    """A file that asks for a mission and that nobody has claimed: an entry, or what lies in the inbox.
+
+    `folder` is the one inside the queue, empty for the queue itself; `entry_name` is the name that it has or would
+    have among what may run.
+    """
+
+    mission: MissionId
+    folder: str
+    name: str
+    entry_id: str | None
+    entry_name: str
+    inode: int
+    born_ns: int | None
+    number: int
+
+
 @dataclass(slots=True)
 class Examined:
     """What a dispatcher remembers of folders that it has looked through; nothing in it is needed for correctness."""

@@ -214,7 +214,7 @@ def test_homes_are_no_checkouts(tmp_path: Path, isolated: Path) -> None:
 
 
 def test_cancel_takes_an_approval_back(checkout: Path) -> None:
-    """A waiting mission is removed; one that is not known is 3; both say so."""
+    """A waiting mission is removed, a repeat finds its end, one that is not known is 3; all say so."""
     answer(checkout, "m1", "--", "true")
     done = kranzq(checkout, "cancel", "m1", "--json")
 
@@ -226,7 +226,9 @@ def test_cancel_takes_an_approval_back(checkout: Path) -> None:
         "outcome": None,
     }
     assert entries(checkout) == []
-    assert kranzq(checkout, "cancel", "m1").returncode == 3
+    repeated = kranzq(checkout, "cancel", "m1")
+    assert (repeated.returncode, "m1 had ended already" in repeated.stdout) == (0, True)
+    assert kranzq(checkout, "cancel", "m2").returncode == 3
 
 
 def test_pause_is_said_when_something_is_approved(checkout: Path) -> None:

@@ -22,6 +22,7 @@ from kranzq.backends.file.folders import Folders, ignore_runtime_state, sweep
 from kranzq.backends.file.inbox import Inbox
 from kranzq.backends.file.layout import PAUSED, parse_entry_name
 from kranzq.backends.file.moves import Moves
+from kranzq.backends.file.withdrawing import Withdrawing
 from kranzq.disk import atomic
 from kranzq.disk.read import Unreadable, read_regular
 from kranzq.model.checkout import Checkout
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from kranzq.model.outcome import Fate
 
 
-class FileQueue(Moves, Inbox, BadFiles):
+class FileQueue(Moves, Inbox, BadFiles, Withdrawing):
     """The queue below one checkout's `.kranz/queue/`."""
 
     @classmethod
@@ -161,15 +162,6 @@ class FileQueue(Moves, Inbox, BadFiles):
         """Set a candidate aside that must never run."""
         with self.change(), contextlib.suppress(FileNotFoundError):
             aside.quarantine(self.folders, place.name, why)
-
-    def remove(self, mission: MissionId) -> int:
-        """Remove what waits or is parked of a mission; takes `change` itself."""
-        with self.change():
-            return entries.remove(self.folders, mission)
-
-    def withdraw(self, place: Place) -> bool:
-        """Remove one entry that waits or is parked; `change` must be held. False when it is gone."""
-        return entries.withdraw(self.folders, place)
 
     def bind(self, mission: MissionId, producer: str, reference: str) -> None:
         """Bind a mission to a producer's item, durably."""

@@ -21,7 +21,7 @@ from kranzq.model.outcome import Outcome, Park, Retire
 from kranzq.runs.folders import OUTPUT, RunFolder, Runs
 from kranzq.runs.record import EntryIdentity, RunRecord
 from kranzq.wiring import queues
-from tests.factories import enqueue, gone_pid, make_queue
+from tests.factories import enqueue, gone_pid, make_queue, remove
 
 MISSION = MissionId("m-1")
 HOLE = 1 << 20
@@ -132,7 +132,7 @@ def wait(
 def remove_entry(root: Path) -> None:
     """Take the mission's entry away, as carrying out *retire* or `cancel` does."""
     with make_queue(root) as queue:
-        queue.remove(MISSION)
+        remove(queue, MISSION)
 
 
 def until(condition: Callable[[], bool]) -> None:
