@@ -75,10 +75,10 @@ class _Asker:
         self._places = distinct(sight.queue.places())
 
     def answer(self) -> Why:
-        mine = sorted(
-            (place for place in self._places if place.mission == self._mission),
-            key=lambda place: (_RANK.get(place.state, 9), place.priority, place.number),
-        )
+        mine = self._mine()
+        if not mine:  # an entry that moves while two folders are listed is seen in neither
+            self._places = distinct(self._sight.queue.places())
+            mine = self._mine()
         if not mine:
             return self._not_in_queue()
         state = mine[0].state
@@ -88,6 +88,13 @@ class _Asker:
             reasons.append(_tree_of(last, last.tree))
         reasons += self._of_kranz()
         return Why(self._mission, state, tuple(dict.fromkeys(reasons)))
+
+    def _mine(self) -> list[Place]:
+        """The places of the mission, the one that matters most first."""
+        return sorted(
+            (place for place in self._places if place.mission == self._mission),
+            key=lambda place: (_RANK.get(place.state, 9), place.priority, place.number),
+        )
 
     def _of_place(self, place: Place, mine: Sequence[Place]) -> Iterator[Reason]:
         match place.state:

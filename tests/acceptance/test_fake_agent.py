@@ -466,7 +466,7 @@ def test_an_agent_that_asks_for_later_for_too_long_is_parked(lab: Laboratory) ->
     wait_in(lab, lambda: are_settled(lab, "asks-for-ever", "works"), "it is parked")
     runs = len(lab.records("asks-for-ever"))
 
-    assert runs >= 3
+    assert runs >= 2
     why = "asks-for-ever is parked | parked: deferred for more than"
     came_to(
         lab,
