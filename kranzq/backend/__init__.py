@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from kranzq.backend.missions import Candidate, MissionQueue, Past
+from kranzq.backend.missions import Candidate, Examined, MissionQueue, Past, Unclaimed
 from kranzq.backend.verbs import Accepted, Backend, Leased, Wanted
 
-__all__ = ["Accepted", "Backend", "Candidate", "Leased", "MissionQueue", "Past", "Wanted"]
+__all__ = ["Accepted", "Backend", "Candidate", "Examined", "Leased", "MissionQueue", "Past", "Unclaimed", "Wanted"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from kranzq.model.claim import Claimed, Place
@@ -38,6 +38,33 @@ class Past:
     def was_running_at(self, moment: float) -> bool:
         """Whether the last run had begun by then and had not ended."""
         return self.began is not None and self.began <= moment and (self.ended is None or moment < self.ended)
+
+
+@dataclass(frozen=True, slots=True)
+class Unclaimed:
+    """A file that asks for a mission and that nobody has claimed: an entry, or what lies in the inbox.
+
+    `folder` is the one inside the queue, empty for the queue itself; `entry_name` is the name that it has or would
+    have among what may run.
+    """
+
+    mission: MissionId
+    folder: str
+    name: str
+    entry_id: str | None
+    entry_name: str
+    inode: int
+    born_ns: int | None
+    number: int
+
+
+@dataclass(slots=True)
+class Examined:
+    """What a dispatcher remembers of folders that it has looked through; nothing in it is needed for correctness."""
+
+    folders: dict[str, tuple[int, int, int]] = field(default_factory=dict)
+    files: dict[str, dict[str, int]] = field(default_factory=dict)
+    told: set[str] = field(default_factory=set)
 
 
 class MissionQueue(Protocol):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 import time
 from dataclasses import dataclass
 
@@ -84,24 +85,14 @@ class KranzLock:
 
     def _in_the_way(self) -> str | None:
         """Who holds it, or None after a dead one was moved aside."""
-        try:
-            found = read_regular(LOCK, dir_fd=self._queue)
-        except Unreadable as fault:
-            seen = os.stat(LOCK, dir_fd=self._queue, follow_symlinks=False)
-            if time.time() - max(seen.st_mtime, seen.st_ctime) <= BACKSTOP_S:
-                return f"kranz's busy lock cannot be read ({fault.why}) and is younger than an hour"
-            self._move_aside(seen.st_ino, None)
+        lock = _judged(self._queue, LOCK)
+        if lock is None:
             return None
-        if found is None:
-            return None
-        judged = judge_holder_record(found.data)
-        if judged.verdict is Liveness.ALIVE and not _names_us(found.data):
-            return f"kranz's busy lock: {judged.evidence}"
-        if judged.verdict is Liveness.UNKNOWN:
-            age = time.time() - max(found.stat.st_mtime, found.stat.st_ctime)
-            if age <= BACKSTOP_S:
-                return f"kranz's busy lock: {judged.evidence}; it is younger than an hour"
-        self._move_aside(found.stat.st_ino, found.data)
+        if lock.verdict is Liveness.ALIVE and not _names_us(lock.content or b""):
+            return f"kranz's busy lock: {lock.evidence}"
+        if lock.verdict is Liveness.UNKNOWN and not lock.is_old:
+            return f"kranz's busy lock {LOCK}: {lock.evidence}; it is younger than an hour"
+        self._move_aside(lock.inode, lock.content)
         return None
 
     def _move_aside(self, inode: int, content: bytes | None) -> None:
@@ -117,12 +108,36 @@ class KranzLock:
 
 
 @dataclass(frozen=True, slots=True)
+class LockSeen:
+    """A lock file of kranz's: the verdict on its holder, and when the file was last changed, in wall seconds."""
+
+    verdict: Liveness
+    evidence: str
+    changed_at: float
+    inode: int
+    content: bytes | None
+    """None where it cannot be read."""
+    is_folder: bool = False
+
+    @property
+    def is_old(self) -> bool:
+        """Whether it has been the same for so long that a holder who cannot be judged is taken for gone."""
+        return time.time() - self.changed_at > BACKSTOP_S
+
+    @property
+    def counts(self) -> bool:
+        """Whether it makes busy."""
+        return self.verdict is Liveness.ALIVE or (self.verdict is Liveness.UNKNOWN and not self.is_old)
+
+
+@dataclass(frozen=True, slots=True)
 class Engine:
     """A kranz engine at work: on which mission, the evidence, and its process (0 when its record has none)."""
 
     mission: str
     sentence: str
     pid: int
+    lock: LockSeen
 
 
 class Engines:
@@ -169,16 +184,28 @@ def read_mission(queue: int) -> str | None:
     return (found.data.decode("utf-8", "replace").strip() or None) if found is not None else None
 
 
-def look(queue: int) -> str | None:
-    """Who holds kranz's busy lock by its record, or None; a look, nothing is removed."""
+def look(queue: int) -> LockSeen | None:
+    """The busy lock of kranz, if it makes busy by its record; a look, nothing is removed."""
+    lock = _judged(queue, LOCK)
+    return lock if lock is not None and lock.counts else None
+
+
+def _judged(dir_fd: int, name: str) -> LockSeen | None:
+    """A lock file with the verdict on its holder; None when it is not there."""
     try:
-        found = read_regular(LOCK, dir_fd=queue)
+        found = read_regular(name, dir_fd=dir_fd)
     except Unreadable as fault:
-        return f"kranz's busy lock cannot be read: {fault.why}"
+        try:
+            seen = os.stat(name, dir_fd=dir_fd, follow_symlinks=False)
+        except OSError:
+            return None  # it was let go in this moment
+        changed = max(seen.st_mtime, seen.st_ctime)
+        return LockSeen(Liveness.UNKNOWN, fault.why, changed, seen.st_ino, None, stat.S_ISDIR(seen.st_mode))
     if found is None:
         return None
     judged = judge_holder_record(found.data)
-    return None if judged.verdict is Liveness.GONE else judged.evidence
+    changed = max(found.stat.st_mtime, found.stat.st_ctime)
+    return LockSeen(judged.verdict, judged.evidence, changed, found.stat.st_ino, found.data)
 
 
 def _engine(missions: int, name: str) -> Engine | None:
@@ -187,20 +214,14 @@ def _engine(missions: int, name: str) -> Engine | None:
     except OSError:
         return None
     try:
-        found = read_regular(EVENTS_LOCK, dir_fd=folder)
-    except Unreadable:
-        return None
+        lock = _judged(folder, EVENTS_LOCK)
     finally:
         os.close(folder)
-    if found is None:
+    if lock is None or lock.content is None or not lock.counts:
         return None
-    judged = judge_holder_record(found.data)
-    age = time.time() - max(found.stat.st_mtime, found.stat.st_ctime)
-    if judged.verdict is Liveness.GONE or (judged.verdict is Liveness.UNKNOWN and age > BACKSTOP_S):
-        return None
-    record = HolderRecord.parse(found.data)
-    sentence = f"a kranz engine works on mission {name}: {judged.evidence}"
-    return Engine(name, sentence, record.pid if record is not None else 0)
+    record = HolderRecord.parse(lock.content)
+    sentence = f"a kranz engine works on mission {name}: {lock.evidence}"
+    return Engine(name, sentence, record.pid if record is not None else 0, lock)
 
 
 def _has_events(missions: int, name: str) -> bool:

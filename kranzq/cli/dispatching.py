@@ -152,5 +152,7 @@ def _show(report: Report, *, dry_run: bool) -> None:
     for left in (one for one in report.leftovers if one.pid not in named):
         say(f"leftover  pid {left.pid}  {left.command}  ({'would be ended' if dry_run else 'still there'})")
     say(f"busy lock {report.lock or 'free'}")
+    if report.clear:
+        say(f"          {report.clear}")
     if not report.explained:
         say("Something is left; see the lines above.")

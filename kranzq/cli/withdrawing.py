@@ -20,7 +20,7 @@ _JSON = click.option("--json", "as_json", is_flag=True, help="For programs; keys
 
 @click.command()
 @click.argument("mission")
-@click.option("--why", metavar="TEXT", default="", help="The reason, kept with the run.")
+@click.option("--why", metavar="TEXT", default="", help="The reason, kept with the end.")
 @click.option("--wait", is_flag=True, help="Return only when nothing of the mission runs any more.")
 @click.option("--yes", is_flag=True, help="Cancel all that match a pattern without asking.")
 @_JSON

@@ -2,6 +2,9 @@
 
 What lies in the checkout itself (a lock of git's, a full disk) is looked at while it lasts: when it is gone nobody
 waits any longer. Of other causes, such as a missing runner, only the next try tells.
+
+The pause is not kept over a restart: a daemon never leaves because of an outage, so a restart is somebody's act, mostly
+of one who has mended the cause, and costs one try.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ def _daemon(queue: int) -> ProcessIdentity | None:
     try:
         found = read_regular(RECORD, dir_fd=queue)
         value = json.loads(found.data) if found is not None else None
-    except (Unreadable, ValueError):
+    except (Unreadable, ValueError, RecursionError):
         return None
     process = ProcessIdentity.from_json(value.get("process")) if isinstance(value, dict) else None
     if process is None or judge(process).verdict is Liveness.GONE:

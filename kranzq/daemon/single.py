@@ -65,14 +65,16 @@ class Single:
     def write(self, **shown: object) -> None:
         """Say who we are, and by the record's mtime when we last looked. A failure is no reason to stop.
 
-        The content is written only when it changes: a new file would wake our own watch, a touch does not.
+        The content is written only when it changes, or somebody has damaged it: a new file would wake our own watch, a
+        touch does not.
         """
         value = {"process": me().to_json(), "version": __version__, "queue": self.checkout.queue, **shown}
         with contextlib.suppress(OSError):
             queue = open_folder(self.checkout.queue)
             try:
-                if value != self._shown:
-                    atomic.replace(queue, RECORD, json.dumps(value).encode(), mode=0o644, sync=False)
+                content = json.dumps(value).encode()
+                if value != self._shown or not _holds(queue, content):
+                    atomic.replace(queue, RECORD, content, mode=0o644, sync=False)
                     self._shown = value
                 os.utime(RECORD, dir_fd=queue, follow_symlinks=False)
             except FileNotFoundError:
@@ -91,10 +93,18 @@ class Single:
         self.fd, self._shown = -1, {}
 
 
+def _holds(queue: int, content: bytes) -> bool:
+    try:
+        found = read_regular(RECORD, dir_fd=queue)
+    except Unreadable:
+        return False
+    return found is not None and found.data == content
+
+
 def _who(queue: int) -> str:
     """Who has the lock, by a record that is not the one of a daemon before it."""
     for _ in range(_LOOKS):
-        with contextlib.suppress(Unreadable, ValueError, KeyError, TypeError):
+        with contextlib.suppress(Unreadable, ValueError, KeyError, TypeError, RecursionError):
             found = read_regular(RECORD, dir_fd=queue)
             value = json.loads(found.data) if found is not None else {}
             process = ProcessIdentity.from_json(value["process"])

@@ -148,6 +148,16 @@ def remove(dir_fd: int, name: str) -> bool:
     return True
 
 
+def sync_file_system(fd: int) -> None:
+    """Make all that was written so far on the file system of `fd` survive a power cut, in one call."""
+    call = getattr(_loaded(), "syncfs", None)
+    if call is None:
+        os.sync()
+    elif call(fd) != 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
+
+
 def make_folder(name: str, *, dir_fd: int | None = None, mode: int = 0o755, sync: bool = True) -> bool:
     """Make a directory with exactly `mode`, or more in a shared one; False when it exists. Its parent is synced."""
     made = _make_shared(name, dir_fd, mode) if dir_fd is not None and is_shared(dir_fd) else _make(name, dir_fd, mode)
@@ -237,12 +247,16 @@ def _exchange(dir_fd: int, temporary: str, name: str) -> None:
 
 
 def _rename2(from_fd: int, name: str, to_fd: int, new_name: str, flags: int) -> None:
-    global _libc  # noqa: PLW0603 - loading libc costs 3 ms, which a reading verb need not pay
-    if _libc is None:
-        _libc = ctypes.CDLL(None, use_errno=True)
-    call = getattr(_libc, "renameat2", None)
+    call = getattr(_loaded(), "renameat2", None)
     if call is None:
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
     if call(from_fd, os.fsencode(name), to_fd, os.fsencode(new_name), flags) != 0:
         code = ctypes.get_errno()
         raise OSError(code, os.strerror(code), name, None, new_name)
+
+
+def _loaded() -> ctypes.CDLL:
+    global _libc  # noqa: PLW0603 - loading libc costs 3 ms, which a reading verb need not pay
+    if _libc is None:
+        _libc = ctypes.CDLL(None, use_errno=True)
+    return _libc

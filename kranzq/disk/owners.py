@@ -20,8 +20,8 @@ from kranzq.model.checkout import Checkout
 
 AS_ROOT = "KRANZQ_AS_ROOT"
 _CONFIG_LIMIT = 1024 * 1024
-_SECTION = re.compile(r"\[\s*([A-Za-z0-9.-]+)\s*\](.*)")
-_KEY = re.compile(r"sharedrepository\s*(?:=\s*\"?([^\s\"#;]*)\"?.*)?", re.IGNORECASE)
+_SECTION = r"\[\s*([A-Za-z0-9.-]+)\s*\](.*)"
+_KEY = r"(?i:sharedrepository)\s*(?:=\s*\"?([^\s\"#;]*)\"?.*)?"
 _BY_GROUP = frozenset({"group", "true", "yes", "on", "1", "all", "world", "everybody", "2", "3"})
 _GROUP_MAY = 0o060
 
@@ -196,11 +196,11 @@ def _git_says_shared(folder: str) -> bool:
     section, value = "", "false"
     for line in found.data.decode("utf-8", "replace").splitlines() if found is not None else ():
         text = line.strip()
-        if (head := _SECTION.match(text)) is not None:
+        if (head := re.match(_SECTION, text)) is not None:
             section, text = head[1].lower(), head[2].strip()
         elif text.startswith("["):
             section = ""
-        if section == "core" and (key := _KEY.fullmatch(text)) is not None:
+        if section == "core" and (key := re.fullmatch(_KEY, text)) is not None:
             value = "true" if key[1] is None else key[1].lower()
     if value in _BY_GROUP:
         return True

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from kranzq.busy import record as busy_record
 from kranzq.busy.lock import Hold
+from kranzq.dispatch.busy_seen import local, of_kranz
 from kranzq.dispatch.evidence import Backstop
 from kranzq.dispatch.hold import all_reported_survivors
 from kranzq.dispatch.parts import OpenQueue, Parts
@@ -35,6 +36,9 @@ def recover_now(parts: Parts, *, dry_run: bool = False, kill: bool = True, confi
             report = replace(again, findings=kept + again.findings, ended=report.ended + again.ended, moved=moved)
         if not dry_run:
             sweep(parts, queue)
+        if report.lock is None and (kranz := of_kranz(parts.checkout, queue.fd, queue.kranz_fd)) is not None:
+            since = f" (since {local(kranz.since)})" if kranz.since is not None else ""
+            report = replace(report, lock=f"{kranz.text}{since}", clear=kranz.clear)
         return report
 
 

@@ -14,7 +14,8 @@ from kranzq.model.dropped import asks_admission
 from kranzq.model.entry import Entry, parse
 
 _ADMITTING = re.compile(r"\.admitting\.[0-9]+", re.ASCII)
-_ENTRY_NAME = re.compile(r"[0-9]{1,20}-([0-9]{1,20})-(.+)\.json(?:\.[0-9]+)?", re.ASCII)
+_ENTRY_NAME = re.compile(r"[0-9]{1,20}-([0-9]{1,20})-(.+?)(?:\.json)?(?:\.[0-9]+)?", re.ASCII)
+"""An entry's name as the quarantine has it: with a number where it was taken, without an ending that a reason has."""
 
 
 class Quarantine(Protocol):
@@ -53,6 +54,12 @@ def quarantined_as(queue: Quarantine, mission: str, newer_than: int | None) -> t
         if found is not None and found[2] == mission and (newer_than is None or int(found[1]) > newer_than):
             return name, reason
     return None
+
+
+def means(name: str, mission: str) -> bool:
+    """Whether the name of a bad file seems to be meant for a mission."""
+    stem = name.rpartition("/")[2].removesuffix(".json").removesuffix(".json.why")
+    return re.fullmatch(rf"(?:.*[0-9]-|.*\.)?{re.escape(mission)}", stem, re.DOTALL) is not None
 
 
 def _not_admitted(queue: int) -> list[tuple[str, list[str]]]:

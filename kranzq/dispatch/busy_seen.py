@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from kranzq.busy import foreign
 from kranzq.busy import record as busy_record
-from kranzq.busy.foreign import Engines
+from kranzq.busy.foreign import Engines, LockSeen
 from kranzq.busy.lock import BusyLock
 from kranzq.disk.owners import user_name
-from kranzq.disk.read import Unreadable, read_regular
 from kranzq.dispatch.evidence import Backstop, judge_holder
 from kranzq.dispatch.lock_table import is_flocked
 from kranzq.dispatch.look import LookQueue, Sight
@@ -64,6 +65,8 @@ class BusySeen:
     process: int | None = None
     last_output: float | None = None
     leftovers: tuple[int, ...] = ()
+    clear: str = ""
+    """What a person can type, where only a person can tell that nobody is there."""
 
     @property
     def user(self) -> str | None:
@@ -106,6 +109,13 @@ def lock_situation(checkout: Checkout, queue: LookQueue) -> LockJudgement | None
     # who cannot see into other namespaces has only the record to go by
     record = busy_record.read(queue.fd) if None in held else None
     return judged if record is not None and judge(record.process).verdict is Liveness.UNKNOWN else None
+
+
+def local(seconds: float | None) -> str:
+    """A wall time for people."""
+    if seconds is None:
+        return "an unknown time"
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))
 
 
 def last_output(runs: Runs, mission: MissionId, run: int) -> float | None:
@@ -186,12 +196,8 @@ def _running(sight: Sight, claim: ClaimSeen, pid: int | None, by: By) -> BusySee
 
 def _without_lock(sight: Sight, claims: Sequence[ClaimSeen]) -> BusySeen | None:
     """Who keeps turns away though the kernel's lock is free: kranz, or a claim that may be alive."""
-    if (evidence := foreign.look(sight.queue.fd)) is not None:
-        mission, pid = foreign.read_mission(sight.queue.fd), _kranz_pid(sight.queue.fd)
-        return BusySeen("kranz", f"kranz's busy lock: {evidence}", mission, pid)
-    if (engine := Engines().alive(sight.queue.kranz_fd)) is not None:
-        text, pid = engine
-        return BusySeen("kranz", text, None, pid or None)
+    if (seen := of_kranz(sight.checkout, sight.queue.fd, sight.queue.kranz_fd)) is not None:
+        return seen
     for claim in claims:
         alive = claim.judged.verdict is Liveness.ALIVE and (
             claim.record is not None or claim.claimed.suffix is not None
@@ -201,10 +207,24 @@ def _without_lock(sight: Sight, claims: Sequence[ClaimSeen]) -> BusySeen | None:
     return None
 
 
-def _kranz_pid(queue: int) -> int | None:
-    try:
-        found = read_regular(foreign.LOCK, dir_fd=queue)
-    except Unreadable:
-        return None
-    record = HolderRecord.parse(found.data) if found is not None else None
-    return record.pid if record is not None else None
+def of_kranz(checkout: Checkout, queue: int, kranz: int) -> BusySeen | None:
+    """What keeps turns away of kranz's own locks: its busy lock, or the lock of an engine at work."""
+    if (lock := foreign.look(queue)) is not None:
+        record = HolderRecord.parse(lock.content or b"")
+        pid, mission = record.pid if record is not None else None, foreign.read_mission(queue)
+        return _foreign(f"kranz's busy lock: {lock.evidence}", mission, pid, lock, f"{checkout.queue}/{foreign.LOCK}")
+    if (engine := Engines().find(kranz)) is not None:
+        path = f"{checkout.missions}/{engine.mission}/{foreign.EVENTS_LOCK}"
+        return _foreign(engine.sentence, None, engine.pid or None, engine.lock, path)
+    return None
+
+
+def _foreign(text: str, mission: str | None, pid: int | None, lock: LockSeen, path: str) -> BusySeen:
+    """One of kranz's locks. Where its holder cannot be judged: which file, since when, until when, and what to type."""
+    if lock.verdict is not Liveness.UNKNOWN:
+        return BusySeen("kranz", text, mission, pid)
+    until = local(lock.changed_at + foreign.BACKSTOP_S)
+    text = f"{text} ({path}); if it stays as it is, it is taken for gone at {until}"
+    remove = f"rm {'-r ' if lock.is_folder else ''}{shlex.quote(path)}"
+    clear = f"Whoever knows that no kranz works here may remove it at once: {remove}"
+    return BusySeen("kranz", text, mission, pid, lock.changed_at, clear=clear)

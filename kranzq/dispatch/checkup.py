@@ -91,6 +91,8 @@ def of_claims(sight: Sight) -> Iterator[Check]:
     yield _named("claims", gone + unknown, "claim without a known holder", "Type: kranzq recover", good="all explained")
     if seen.busy is not None and seen.busy.by == "leftovers":
         yield Check("leftovers", "warning", seen.busy.text, "A daemon ends them; without one type: kranzq recover")
+    if seen.busy is not None and seen.busy.clear:
+        yield Check("kranz's lock", "warning", seen.busy.text, seen.busy.clear)
 
 
 def of_daemon(sight: Sight) -> Iterator[Check]:

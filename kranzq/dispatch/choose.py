@@ -27,6 +27,7 @@ from kranzq.trust.may_run import PermitKind, usable
 
 NO_COMMAND = "it has no command of its own and none is configured"
 NO_COMMAND_ADVICE = "Give one (kranzq enqueue M -- COMMAND), or set [mission] command in the user's config.toml"
+_AT_ONCE = 50  # entries let go under one lock: a look for each would cost, and nobody shall wait long for the lock
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,37 +69,47 @@ def admit(parts: Parts, queue: OpenQueue, runs: Runs) -> None:
     """Let go what waits no longer: its time has come, or those before it have succeeded; spoiled ones are parked."""
     queue.admit_due()
     now = parts.clock.now()
-    for place, entry, judged in _judged(queue, runs):
-        if judged.verdict is Verdict.WAITS:
-            continue
-        due = due_of(entry)
-        with queue.change(), contextlib.suppress(FileNotFoundError):
-            if judged.verdict is Verdict.SPOILED:
-                queue.set_aside(place, spoiled(entry, judged))
-            else:
-                queue.admit(place, to_ms(due) if due is not None and due > now else None)
+    ready = [(place, entry) for place, entry, judged in _judged(queue, runs) if judged.verdict is not Verdict.WAITS]
+    for at in range(0, len(ready), _AT_ONCE):
+        with queue.change():
+            # again: an entry that moved while the folders were listed was seen in none, and its last end is an old one
+            known = Predecessors(runs, queue.places())
+            for place, entry in ready[at : at + _AT_ONCE]:
+                with contextlib.suppress(FileNotFoundError):
+                    _let_go(queue, place, entry, _judge(known, entry, place), now)
 
 
-def spoiled(entry: Entry | None, judged: Judged) -> str:
+def _let_go(queue: OpenQueue, place: Place, entry: Entry, judged: Judged, now: float) -> None:
+    due = due_of(entry)
+    if judged.verdict is Verdict.SPOILED:
+        queue.set_aside(place, spoiled(entry, judged))
+    elif judged.verdict is Verdict.SATISFIED:
+        queue.admit(place, to_ms(due) if due is not None and due > now else None)
+
+
+def spoiled(entry: Entry, judged: Judged) -> str:
     """Why an entry is parked that waited for another mission, and what to type."""
-    mission = entry.mission if entry is not None else "it"
-    return f"it waited for another mission, and {judged.why}; when that has succeeded: kranzq unpark {mission}"
+    return f"it waited for another mission, and {judged.why}; when that has succeeded: kranzq unpark {entry.mission}"
 
 
-def due_of(entry: Entry | None) -> float | None:
+def due_of(entry: Entry) -> float | None:
     """When the entry itself says that it is due, in wall seconds."""
-    return seconds_of(entry.own.not_before) if entry is not None and entry.own is not None else None
+    return seconds_of(entry.own.not_before) if entry.own is not None else None
 
 
-def _judged(queue: OpenQueue, runs: Runs) -> Iterator[tuple[Place, Entry | None, Judged]]:
-    """What waits for others, with the verdict. A file that cannot be read is let go: it is quarantined then."""
+def _judged(queue: OpenQueue, runs: Runs) -> Iterator[tuple[Place, Entry, Judged]]:
+    """What waits for others, with the verdict. A file that cannot be read is left: it is quarantined, or not ours."""
     if not (waiting := queue.waiting_for_others()):
         return
     known = Predecessors(runs, queue.places())
     for place in waiting:
         entry = queue.read(place)
-        after = entry.own.after if entry is not None and entry.own is not None else ()
-        yield place, entry, known.judge(after, place.number)
+        if entry is not None:
+            yield place, entry, _judge(known, entry, place)
+
+
+def _judge(known: Predecessors, entry: Entry, place: Place) -> Judged:
+    return known.judge(entry.own.after if entry.own is not None else (), place.number)
 
 
 def _not_yet(parts: Parts, queue: OpenQueue, runs: Runs, candidate: Candidate, memory: Memory) -> str | None:
@@ -110,7 +121,10 @@ def _not_yet(parts: Parts, queue: OpenQueue, runs: Runs, candidate: Candidate, m
     place, own = candidate.place, candidate.entry.own
     if own is None:
         return None
-    judged = Predecessors(runs, queue.places()).judge(own.after, place.number) if own.after else None
+    judged = None
+    if own.after:
+        with queue.change():  # as in `admit`
+            judged = _judge(Predecessors(runs, queue.places()), candidate.entry, place)
     due = due_of(candidate.entry) if not own.mac else None
     late = due is not None and due > parts.clock.now()
     if (judged is None or judged.verdict is Verdict.SATISFIED) and not late:

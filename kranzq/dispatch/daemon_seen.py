@@ -62,6 +62,8 @@ def look_for_daemon(queue: int) -> DaemonSeen | HiddenDaemon | None:
     value = load(found.data) if found is not None and counts(found.stat, queue) else None
     process = ProcessIdentity.from_json(value.get("process")) if value is not None else None
     if value is None or process is None:
+        if is_daemon_locked(queue):
+            return HiddenDaemon(f"its lock is held, but {DAEMON_JSON} does not tell by whom")
         return None
     judged, held = judge(process), is_daemon_locked(queue)
     if judged.verdict is Liveness.GONE or held is False:

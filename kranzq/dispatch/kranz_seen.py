@@ -15,7 +15,7 @@ from kranzq.model.entry import Entry
 from kranzq.model.ids import MissionId
 from kranzq.model.state import State
 
-_WORD = re.compile(r"[a-z][a-z_-]{0,31}", re.ASCII)
+_WORD = r"[a-z][a-z_-]{0,31}"
 _MOST = 500
 """So many missions are looked at: an engine that works here has left its trace in most of them."""
 
@@ -28,7 +28,7 @@ def kranz_says(kranz_fd: int, mission: str | None) -> str | None:
         status = kranz_status(kranz_fd, MissionId(mission)) if mission is not None else None
     except BadMissionId:
         return None
-    return status if status is not None and _WORD.fullmatch(status) is not None else None
+    return status if status is not None and re.fullmatch(_WORD, status) is not None else None
 
 
 def kranz_works_here(kranz_fd: int) -> bool:

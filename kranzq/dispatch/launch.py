@@ -99,7 +99,9 @@ def prepare(parts: Parts, queue: OpenQueue, holding: Holding, one: Try, chosen: 
 
 def start(parts: Parts, queue: OpenQueue, holding: Holding, one: Try, prepared: Prepared) -> Ending | None:
     """Step 7: state *starting*, then *go*. None once the keeper has its order."""
-    one.record = one.folder.write(replace(one.record, state="starting", command=prepared.argv), sync=False)
+    if not advance(queue, one, replace(one.record, state="starting", command=prepared.argv)):
+        why = "its keeper was killed before it was told to go, and somebody put the entry back"
+        return Ending(Outcome.NOT_STARTED, why, not_started=NotStarted.ENVIRONMENT, counted=False)
     with contextlib.ExitStack() as stack:
         try:
             cwd = os.open(prepared.cwd, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -120,6 +122,20 @@ def start(parts: Parts, queue: OpenQueue, holding: Holding, one: Try, prepared: 
             why = fault.sentence if isinstance(fault, KranzqError) else f"{fault.filename}: {fault.strerror}"
             return Ending(Outcome.NOT_STARTED, why, not_started=NotStarted.ENVIRONMENT, counted=False)
     return None
+
+
+def advance(queue: OpenQueue, one: Try, record: RunRecord) -> bool:
+    """Record how far the run has come; False, and nothing written, when its end is recorded.
+
+    Whoever found the keeper gone may have settled the run while this process was held up. A state written over that
+    end would be decided anew, perhaps to retire an entry that went back to its place.
+    """
+    with queue.change():
+        current = one.folder.read()
+        if current is not None and current.state == "ended":
+            return False
+        one.record = one.folder.write(record, sync=False)
+        return True
 
 
 def marks(parts: Parts, one: Try) -> dict[str, str]:

@@ -18,6 +18,7 @@ from kranzq.dispatch.library_claim import LibraryQueue, Opener, end, take
 from kranzq.dispatch.parts import Memory, OpenQueue, Parts
 from kranzq.dispatch.recover import Recovery
 from kranzq.dispatch.request import Request
+from kranzq.dispatch.take_back import take_back
 from kranzq.errors import NotFound
 from kranzq.events import Cancelled, emit
 from kranzq.model.checkout import Checkout
@@ -28,6 +29,7 @@ from kranzq.model.ids import MissionId
 from kranzq.model.outcome import Ending, Outcome, Park, Retire, Return
 from kranzq.model.state import State
 from kranzq.runner import Prepared
+from kranzq.runs.folders import Runs
 
 _TRIES = 100
 _MOVED = ("put back", "settled")
@@ -114,10 +116,11 @@ class MissionBackend:
                 return State.QUEUED
 
     def cancel(self, mission: MissionId, why: str = "") -> bool:
-        """Remove what waits or is parked of a mission; what is claimed stays its holder's."""
+        """Remove what waits or is parked of a mission, whose end is *cancelled*; a claim stays its holder's."""
         try:
-            with self.opener(False) as queue:
-                removed = queue.remove(mission) > 0
+            with self.opener(False) as queue, queue.change():
+                runs = Runs(self.parts.checkout, queue.kranz_fd)
+                removed = bool(take_back(queue, runs, (mission,), self._approver(queue).who, why))
         except NotFound:
             return False
         if removed:

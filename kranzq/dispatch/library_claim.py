@@ -9,12 +9,12 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Protocol
 
-from kranzq.backend import Candidate
+from kranzq.backend import Candidate, Unclaimed
 from kranzq.disk import atomic
 from kranzq.dispatch.approve import ApprovalQueue
 from kranzq.dispatch.choose import Chosen, identity_of_candidate
@@ -50,8 +50,12 @@ class LibraryQueue(OpenQueue, ApprovalQueue, Protocol):
         """Where entries are, all or one mission's, in order."""
         ...
 
-    def remove(self, mission: MissionId) -> int:
-        """Remove what waits or is parked of a mission, durably; takes `change` itself."""
+    def unclaimed(self, missions: Container[str]) -> list[Unclaimed]:
+        """What lies in the queue and the inbox for these missions and is no claim."""
+        ...
+
+    def take_out(self, files: Iterable[Unclaimed]) -> list[Unclaimed]:
+        """Remove files, durably; those that were still there."""
         ...
 
     def sync(self) -> None:

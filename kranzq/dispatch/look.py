@@ -6,8 +6,7 @@ mission or a reason is shown.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -28,6 +27,7 @@ from kranzq.trust.may_run import Gate, Permit, PermitKind
 
 Signed = bool | str | None
 """True, False for an unsigned entry, or what is wrong with the signature; None where the content cannot be read."""
+_CAN_BE_BAD = frozenset({State.QUEUED, State.WAITING, State.PARKED})
 _ORDER = {State.CLAIMED: 0, State.QUEUED: 1, State.WAITING: 2, State.INBOX: 3, State.PARKED: 4}
 
 
@@ -72,7 +72,11 @@ class LookQueue(Protocol):
         ...
 
     def bad(self) -> Sequence[BadFile]:
-        """What lies in the queue as a candidate and is no entry."""
+        """What lies in the queue as a candidate and is no entry; beside it with its folder in the name."""
+        ...
+
+    def has_bad_names(self) -> bool:
+        """Whether a name alone tells that something is no entry."""
         ...
 
     def claims(self) -> Sequence[Claimed]:
@@ -179,12 +183,11 @@ def listing(sight: Sight, states: Iterable[State]) -> Listing:
     bad: dict[str, str] = {}
     places = [place for place in distinct(sight.queue.places()) if place.state in wanted]
     waits = Waits(Runs(sight.checkout, sight.queue.kranz_fd), sight.queue.places)
-    found = [one for place in places if (one := _listed(sight, place, waits)) is not None]
-    if State.QUEUED in wanted:
-        bad |= (
-            {one.name: f"{one.why}; {fate_of_bad(one)}" for one in sight.queue.bad()} if _any_bad(sight, found) else {}
-        )
-        found = [one for one in found if one.signed is not None or one.state is not State.QUEUED]
+    read = [(place, sight.queue.read(place)) for place in places]
+    found = [_listed(sight, place, entry, waits) for place, entry in _followed(sight, read)]
+    if wanted & _CAN_BE_BAD and _any_bad(sight, found):
+        bad |= {one.name: f"{one.why}; {fate_of_bad(one)}" for one in sight.queue.bad() if state_of_bad(one) in wanted}
+        found = [one for one in found if one.signed is not None or one.state not in _CAN_BE_BAD]
     if State.INBOX in wanted:
         entries, unreadable = inbox_listed(sight)
         found += entries
@@ -197,7 +200,7 @@ def distinct(places: Iterable[Place]) -> list[Place]:
     """Each entry once: for an instant it can have two names, and then the later state is the true one."""
     seen: dict[tuple[int, int, str], Place] = {}
     for place in places:
-        key = (place.priority, place.number, place.mission)
+        key = _key(place)
         if key not in seen or seen[key].state is State.QUEUED:
             seen[key] = place
     return list(seen.values())
@@ -211,14 +214,20 @@ def inbox_listed(sight: Sight) -> tuple[list[Listed], dict[str, str]]:
     return listed, {name: f"{why}; it cannot be admitted" for name, why in bad.items()}
 
 
-def _listed(sight: Sight, place: Place, waits: Waits) -> Listed | None:
-    entry = sight.queue.read(place)
-    if entry is None:
-        # moved since its name was read, or bad: what moved is found again under its new name
-        moved = next((one for one in sight.queue.places(place.mission) if _is_same(one, place)), None)
-        if moved is None:
-            return None
-        place, entry = moved, sight.queue.read(moved)
+def _followed(sight: Sight, read: Iterable[tuple[Place, Entry | None]]) -> Iterator[tuple[Place, Entry | None]]:
+    """What was read; what could not be has moved since its name was read, or is bad. One more look finds the moved."""
+    again: dict[tuple[int, int, str], Place] | None = None
+    for place, entry in read:
+        if entry is not None:
+            yield place, entry
+            continue
+        if again is None:
+            again = {_key(one): one for one in sight.queue.places()}
+        if (moved := again.get(_key(place))) is not None:
+            yield moved, sight.queue.read(moved)
+
+
+def _listed(sight: Sight, place: Place, entry: Entry | None, waits: Waits) -> Listed:
     note, advice = (sight.queue.why_parked(place), _unpark(place)) if place.state is State.PARKED else ("", "")
     if entry is None:
         return Listed(place.mission, place.priority, place.number, place.state, place.due_ms, note=note)
@@ -257,17 +266,18 @@ def signed_word(signature: Signature | None) -> Signed:
 
 def _any_bad(sight: Sight, found: Iterable[Listed]) -> bool:
     """Whether a second look for reasons is worth its price: a name or a content that could not be read."""
-    if any(one.signed is None and one.state is State.QUEUED for one in found):
-        return True
-    return has_bad_names(sight.queue)
+    return any(one.signed is None and one.state in _CAN_BE_BAD for one in found) or sight.queue.has_bad_names()
 
 
-def has_bad_names(queue: LookQueue) -> bool:
-    """Whether something in the queue asks to be an entry under a name that is none."""
-    known = {place.name for place in queue.places()}
-    return any(
-        name.endswith(".json") and not name.startswith(".") and name not in known for name in os.listdir(queue.fd)
-    )
+def name_of_bad(place: Place) -> str:
+    """How a bad file is named whose name alone is good."""
+    return place.name if place.state is State.QUEUED else f"{place.state.value}/{place.name}"
+
+
+def state_of_bad(bad: BadFile) -> State:
+    """The state in which a bad file would be, were it an entry: by the folder in its name."""
+    folder, slash, _ = bad.name.partition("/")
+    return State(folder) if slash else State.QUEUED
 
 
 def fate_of_bad(bad: BadFile) -> str:
@@ -275,8 +285,8 @@ def fate_of_bad(bad: BadFile) -> str:
     return "perhaps it is still being written" if bad.fresh else "it will be quarantined at the next turn"
 
 
-def _is_same(one: Place, other: Place) -> bool:
-    return (one.mission, one.priority, one.number) == (other.mission, other.priority, other.number)
+def _key(place: Place) -> tuple[int, int, str]:
+    return place.priority, place.number, place.mission
 
 
 def _unpark(place: Place) -> str:

@@ -6,24 +6,26 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
-from kranzq.backend import MissionQueue, Past
-from kranzq.busy.foreign import Engines
-from kranzq.busy.lock import BusyLock
-from kranzq.disk.leavings import IsGone
+from kranzq.backend import Examined, MissionQueue, Past
 from kranzq.model.checkout import Checkout
 from kranzq.model.claim import Place
 from kranzq.model.clock import Clock, SystemClock
 from kranzq.model.entry import Entry
 from kranzq.model.ids import MissionId
-from kranzq.model.outcome import Ending, Fate
 from kranzq.model.policy import DEFERRAL_LIMIT_S, INTERRUPTION_LIMIT, Limits
 from kranzq.model.state import State
-from kranzq.runner import Runner
-from kranzq.runs.keepers import WarmKeepers
 from kranzq.runs.retention import Keep
-from kranzq.trust.may_run import Gate
+
+if TYPE_CHECKING:
+    from kranzq.busy.foreign import Engines
+    from kranzq.busy.lock import BusyLock
+    from kranzq.disk.leavings import IsGone
+    from kranzq.model.outcome import Ending, Fate
+    from kranzq.runner import Runner
+    from kranzq.runs.keepers import WarmKeepers
+    from kranzq.trust.may_run import Gate
 
 
 class OpenQueue(MissionQueue, Protocol):
@@ -49,6 +51,10 @@ class OpenQueue(MissionQueue, Protocol):
 
     def is_tidy(self) -> bool:
         """Whether every name that asks to be an entry's is one."""
+        ...
+
+    def tidy_up(self, examined: Examined) -> None:
+        """Set aside what is no entry among what waits or is parked; what was examined is not read again."""
         ...
 
     def queued(self) -> Iterator[Place]:
@@ -154,6 +160,7 @@ class Memory:
     queue_key: tuple[int, int] | None = None
     said: set[tuple[str, str]] = field(default_factory=set)
     known: set[str] = field(default_factory=set)
+    examined: Examined = field(default_factory=Examined)
 
     def is_new(self, subject: str, text: str) -> bool:
         """Whether this was not said before; each reason is said once."""

@@ -58,6 +58,8 @@ class Report:
     ended: tuple[Leftover, ...] = ()
     moved: int = 0
     keeper: int | None = None
+    clear: str = ""
+    """What a person can type about a lock of kranz's whose holder cannot be judged."""
 
     @property
     def explained(self) -> bool:

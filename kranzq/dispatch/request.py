@@ -14,7 +14,7 @@ from kranzq.model.ids import MissionId
 
 MAX_RETRIES = 1000
 MAX_AFTER = 100
-_TICKET = re.compile(r"(?!\.)(?!.*\.\.)[A-Za-z0-9._-]{1,128}", re.ASCII)
+_TICKET = r"(?!\.)(?!.*\.\.)[A-Za-z0-9._-]{1,128}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ def check(request: Request) -> None:
 
 
 def _check_names(request: Request) -> None:
-    if request.ticket is not None and not _TICKET.fullmatch(request.ticket):
+    if request.ticket is not None and not re.fullmatch(_TICKET, request.ticket):
         raise UsageFault(
             f"{request.ticket[:140]!r} is no ticket slug.",
             "Use 1 to 128 of A-Z a-z 0-9 . _ - without '..', and do not begin with a dot.",

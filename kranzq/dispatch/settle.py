@@ -191,9 +191,9 @@ def _decided(
     end = (folder.read_exit(record.nonce) if folder is not None else None) or told
     cancel = folder is not None and folder.wished(CANCEL) is not None
     ending = ending_of(record, end, cancel=cancel)
-    not_before = folder.not_before() if folder is not None and ending.outcome.ran else None
     now = parts.clock.now()
-    if not_before is not None and not_before > now and ending.outcome in {Outcome.SUCCEEDED, Outcome.FAILED}:
+    not_before = _asked_for(folder, ending, end, now)
+    if not_before is not None and ending.outcome in {Outcome.SUCCEEDED, Outcome.FAILED}:
         ending = replace(ending, outcome=Outcome.DEFERRED, reason="it asked to be run later")
     fate = decide(
         ending,
@@ -205,6 +205,17 @@ def _decided(
     )
     with _number_for(queue, runs, record, fate) as final:
         yield _ended(record, ending, final, end, now)
+
+
+def _asked_for(folder: RunFolder | None, ending: Ending, end: ExitRecord | None, now: float) -> float | None:
+    """From when on a mission asked to be run again, not earlier than `now`; None when it did not ask.
+
+    Compared with its own end: the time may have come while no dispatcher lived, and it has not done its work all the
+    same. A time before its end is none.
+    """
+    asked = folder.not_before() if folder is not None and ending.outcome.ran else None
+    ended = (seconds_of(end.ended_at) if end is not None else None) or now
+    return max(asked, now) if asked is not None and asked > ended else None
 
 
 def _ended(record: RunRecord, ending: Ending, fate: Fate, end: ExitRecord | None, now: float) -> RunRecord:

@@ -16,7 +16,7 @@ from kranzq.dispatch.aside_seen import inbox_names
 from kranzq.dispatch.busy_seen import BusySeen, ClaimSeen, is_here, occupancy
 from kranzq.dispatch.daemon_seen import DaemonSeen, HiddenDaemon, look_for_daemon
 from kranzq.dispatch.kranz_seen import kranz_says
-from kranzq.dispatch.look import Sight, distinct, fate_of_bad, has_bad_names
+from kranzq.dispatch.look import Sight, distinct, fate_of_bad
 from kranzq.dispatch.wait_seen import Waits
 from kranzq.liveness import start_ticks
 from kranzq.model.claim import Place
@@ -98,9 +98,9 @@ def status(sight: Sight, thresholds: Thresholds | None = None) -> Status:
     daemon = look_for_daemon(queue.fd)
     paused = queue.paused()
     counts = {
-        "queued": states[State.QUEUED] - trust.bad,
-        "waiting": states[State.WAITING],
-        "parked": states[State.PARKED],
+        "queued": states[State.QUEUED] - trust.bad[State.QUEUED],
+        "waiting": states[State.WAITING] - trust.bad[State.WAITING],
+        "parked": states[State.PARKED] - trust.bad[State.PARKED],
         "quarantined": len(queue.quarantined()),
         "inbox": len(inbox_names(queue.fd)),
         "unsigned": trust.unsigned,
@@ -112,7 +112,7 @@ def status(sight: Sight, thresholds: Thresholds | None = None) -> Status:
         *trust.warnings,
         *(Notice(*notice) for notice in sight.notices),
     ]
-    warnings += _about_files(sight, counts, bad=trust.bad > 0 or has_bad_names(queue))
+    warnings += _about_files(sight, counts, bad=bool(trust.bad) or queue.has_bad_names())
     if states[State.QUEUED] + states[State.WAITING] + counts["inbox"] and paused is None:
         warnings += _about_daemon(daemon)
     return Status(
@@ -134,7 +134,8 @@ def _waits(sight: Sight, places: Iterable[Place]) -> Iterable[str]:
     """The first of those that wait for more than a time that was asked for, each with the reason."""
     waits = Waits(Runs(sight.checkout, sight.queue.kranz_fd), lambda: places)
     waiting = sorted((one for one in places if one.state is State.WAITING), key=lambda one: one.due_ms or 0)
-    texts = (f"{one.mission}: {text}" for one in waiting if (text := waits.seen(one, sight.queue.read(one)).text))
+    read = ((one, entry) for one in waiting if (entry := sight.queue.read(one)) is not None)
+    texts = (f"{one.mission}: {text}" for one, entry in read if (text := waits.seen(one, entry).text))
     return itertools.islice(texts, _SHOWN)
 
 
@@ -143,16 +144,17 @@ class _Trust:
 
     def __init__(self, sight: Sight, places: Iterable[Place]) -> None:
         self.unsigned = 0
-        self.bad = 0
+        self.bad: Counter[State] = Counter()
         self.held_up: set[str] = set()
         reasons: Counter[tuple[str, str]] = Counter()
         for place in places:
-            if place.state not in {State.QUEUED, State.WAITING}:
+            if place.state is State.CLAIMED:
                 continue
             entry = sight.queue.read(place)
             if entry is None:
-                self.bad += place.state is State.QUEUED
+                self.bad[place.state] += 1
                 self.held_up.add(place.name)
+            if entry is None or place.state is State.PARKED:
                 continue
             signature = sight.signature(entry)
             self.unsigned += signature is Signature.UNSIGNED
@@ -173,6 +175,8 @@ def _about_busy(
         return
     if busy.by == "leftovers":
         yield Notice(busy.text, "A daemon ends them; without one type: kranzq recover")
+    if busy.clear:
+        yield Notice("whether a kranz works here cannot be told by its lock", busy.clear)
     if busy.mission is None or busy.run is None or busy.by != "keeper":
         return
     mission, now = busy.mission, sight.clock.now()

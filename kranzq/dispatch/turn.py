@@ -27,6 +27,7 @@ def turn(parts: Parts, memory: Memory, backstop: Backstop, interrupts: Interrupt
         if (reason := queue.paused()) is not None:
             Recovery(parts, queue, backstop).recover()
             return Paused(reason)
+        queue.tidy_up(memory.examined)
         if (idle := nothing_to_do(parts, queue, memory)) is not None:
             return idle
         taken = take_hold(parts, queue, memory, backstop)

@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from kranzq.dispatch.hold import Holding, end_all_leftovers
-from kranzq.dispatch.launch import Try
+from kranzq.dispatch.launch import Try, advance
 from kranzq.dispatch.parts import OpenQueue, Parts
-from kranzq.errors import StoreUnavailable
+from kranzq.errors import KranzqError, StoreUnavailable
 from kranzq.events import Started, Warned, emit
 from kranzq.runs.folders import RETURN
 from kranzq.runs.record import ExitRecord, parse_exit
@@ -69,7 +69,7 @@ class Watched:
 
 def watch_over(parts: Parts, queue: OpenQueue, holding: Holding, one: Try, interrupts: Interrupts) -> Watched:
     """Wait for the keeper's end. Its own record tells how the mission ended; what it said is only the second source."""
-    watch = _Watch(parts, one, interrupts)
+    watch = _Watch(parts, queue, one, interrupts)
     if watch.until_end():
         return Watched(left=True)
     one.keeper.reap()
@@ -84,8 +84,9 @@ def watch_over(parts: Parts, queue: OpenQueue, holding: Holding, one: Try, inter
 
 
 class _Watch:
-    def __init__(self, parts: Parts, one: Try, interrupts: Interrupts) -> None:
+    def __init__(self, parts: Parts, queue: OpenQueue, one: Try, interrupts: Interrupts) -> None:
         self._parts = parts
+        self._queue = queue
         self._one = one
         self._interrupts = interrupts
         self._wished = False
@@ -160,9 +161,9 @@ class _Watch:
             started_at=at if isinstance(at, str) else None,
         )
         try:
-            self._one.record = self._one.folder.write(record, sync=False)
-        except OSError as fault:  # the end is what must be kept; this is for people
-            emit(Warned(f"the record of mission {record.mission} could not be written: {fault.strerror}"))
+            advance(self._queue, self._one, record)
+        except (OSError, KranzqError) as fault:  # the end is what must be kept; this is for people
+            emit(Warned(f"the record of mission {record.mission} could not be written: {fault}"))
         emit(Started(str(record.mission), record.run, pid))
         self._parts.after_start()
 

@@ -5,15 +5,14 @@ The reasons are those by which a turn decides; nothing is decided here and nothi
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from kranzq.dispatch.aside_seen import inbox, quarantined_as
-from kranzq.dispatch.busy_seen import BusySeen, ClaimSeen, Occupancy, is_here, occupancy
+from kranzq.dispatch.aside_seen import inbox, means, quarantined_as
+from kranzq.dispatch.busy_seen import BusySeen, ClaimSeen, Occupancy, is_here, local, occupancy
 from kranzq.dispatch.daemon_seen import DaemonSeen, HiddenDaemon, look_for_daemon
 from kranzq.dispatch.kranz_seen import kranz_says
-from kranzq.dispatch.look import Sight, distinct
+from kranzq.dispatch.look import BadFile, Sight, distinct, fate_of_bad, name_of_bad, state_of_bad
 from kranzq.dispatch.status import about_keeper
 from kranzq.dispatch.wait_seen import Waits
 from kranzq.errors import NoSuchMission
@@ -67,13 +66,6 @@ def why(sight: Sight, mission: MissionId, *, no_command: Reason | None) -> Why:
     return _Asker(sight, mission, no_command).answer()
 
 
-def local(seconds: float | None) -> str:
-    """A wall time for people."""
-    if seconds is None:
-        return "an unknown time"
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))
-
-
 class _Asker:
     def __init__(self, sight: Sight, mission: MissionId, no_command: Reason | None) -> None:
         self._sight = sight
@@ -83,10 +75,10 @@ class _Asker:
         self._places = distinct(sight.queue.places())
 
     def answer(self) -> Why:
-        mine = sorted(
-            (place for place in self._places if place.mission == self._mission),
-            key=lambda place: (_RANK.get(place.state, 9), place.priority, place.number),
-        )
+        mine = self._mine()
+        if not mine:  # an entry that moves while two folders are listed is seen in neither
+            self._places = distinct(self._sight.queue.places())
+            mine = self._mine()
         if not mine:
             return self._not_in_queue()
         state = mine[0].state
@@ -97,6 +89,13 @@ class _Asker:
         reasons += self._of_kranz()
         return Why(self._mission, state, tuple(dict.fromkeys(reasons)))
 
+    def _mine(self) -> list[Place]:
+        """The places of the mission, the one that matters most first."""
+        return sorted(
+            (place for place in self._places if place.mission == self._mission),
+            key=lambda place: (_RANK.get(place.state, 9), place.priority, place.number),
+        )
+
     def _of_place(self, place: Place, mine: Sequence[Place]) -> Iterator[Reason]:
         match place.state:
             case State.CLAIMED:
@@ -104,6 +103,8 @@ class _Asker:
             case State.PARKED:
                 clear = f"When it may run again: kranzq unpark {self._mission}"
                 yield Reason("parked", f"parked: {self._sight.queue.why_parked(place)}", clear)
+                if self._sight.queue.read(place) is None:
+                    yield from self._bad(place)
             case State.WAITING:
                 yield from self._waiting(place)
             case _:
@@ -144,7 +145,11 @@ class _Asker:
         yield from (Reason("keeper", notice.text, notice.advice) for notice in about_keeper(self._runs, record))
 
     def _waiting(self, place: Place) -> Iterator[Reason]:
-        seen = Waits(self._runs, self._sight.queue.places).seen(place, self._sight.queue.read(place))
+        entry = self._sight.queue.read(place)
+        if entry is None:
+            yield from self._bad(place)
+            return
+        seen = Waits(self._runs, self._sight.queue.places).seen(place, entry)
         if place.due_ms is not None:
             because = f" ({seen.text})" if seen.text else ""
             yield Reason(seen.code, f"not due until {local(place.due_ms / 1000)}{because}", seen.clear)
@@ -186,7 +191,7 @@ class _Asker:
                 pass
         if (paused := self._sight.queue.paused()) is not None:
             yield Reason("paused", f"paused: {paused}", "Type: kranzq resume")
-        if (busy := self._occupancy().busy) is not None and busy.mission != self._mission:
+        if (busy := self._occupancy().busy) is not None and (busy.mission != self._mission or busy.by == "kranz"):
             yield Reason("busy", busy_with(busy), _clear_busy(busy))
 
     def _occupancy(self) -> Occupancy:
@@ -210,14 +215,11 @@ class _Asker:
 
     def _of_entry(self, place: Place) -> Iterator[Reason]:
         entry = self._sight.queue.read(place)
-        if entry is not None:
-            yield from self._of_content(entry)
-            return
-        bad = next((one for one in self._sight.queue.bad() if one.name == place.name), None)
-        if bad is not None:
-            yield Reason(
-                "bad", f"its file {bad.name} is no entry: {bad.why}", "It will be quarantined at the next turn"
-            )
+        yield from self._bad(place) if entry is None else self._of_content(entry)
+
+    def _bad(self, place: Place) -> Iterator[Reason]:
+        name = name_of_bad(place)
+        return (_reason_of_bad(one) for one in self._sight.queue.bad() if one.name == name)
 
     def _of_content(self, entry: Entry) -> Iterator[Reason]:
         permit = self._sight.permit(entry)
@@ -229,6 +231,9 @@ class _Asker:
             yield self._no_command
 
     def _not_in_queue(self) -> Why:
+        for bad in self._sight.queue.bad() if self._sight.queue.has_bad_names() else ():
+            if means(bad.name, self._mission):
+                return Why(self._mission, state_of_bad(bad), (_reason_of_bad(bad), *self._of_checkout()))
         last = next((one for one in self._runs.records(self._mission) if one.state == "ended"), None)
         aside = quarantined_as(self._sight.queue, self._mission, last.number if last is not None else None)
         if aside is not None:
@@ -252,6 +257,10 @@ class _Asker:
             yield Reason("kranz", f"kranz says that the mission is {status}")
 
 
+def _reason_of_bad(bad: BadFile) -> Reason:
+    return Reason("bad", f"its file {bad.name} is no entry: {bad.why}", f"{fate_of_bad(bad).capitalize()}")
+
+
 def busy_with(busy: BusySeen) -> str:
     """Half a sentence: who has the checkout."""
     since = f" since {local(busy.since)}" if busy.since is not None else ""
@@ -271,7 +280,7 @@ def _clear_busy(busy: BusySeen) -> str:
         return "A daemon ends them; without one type: kranzq recover"
     if busy.by == "keeper" and busy.mission is not None:
         return f"It runs when that has ended; to end it: kranzq cancel {busy.mission}"
-    return "It runs when that has ended"
+    return busy.clear or "It runs when that has ended"
 
 
 def _ended(record: RunRecord) -> str:

@@ -23,6 +23,7 @@ LIMIT_S = 60.0
 GIVE_UP_S = 24 * 3600.0
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 5.0, 900.0
 LOOK_S = 1.0
+BAD = ".bad"
 LOG_LIMIT = 256 * 1024
 LOCK_TRIES, LOCK_PAUSE_S = 20, 0.05
 PR_SET_CHILD_SUBREAPER = 36
@@ -97,7 +98,7 @@ def work(outbox: str, root: str) -> None:
 
 
 def read(outbox: str, name: str) -> dict[str, Any] | None:
-    """One file; what is none of ours is removed and named."""
+    """One file; what is none of ours is set aside under another name, with its bytes, and the log says why."""
     try:
         with open(f"{outbox}/{name}", "rb") as file:
             record = json.loads(file.read())
@@ -110,8 +111,9 @@ def read(outbox: str, name: str) -> dict[str, Any] | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError, KeyError, RecursionError) as fault:
-        say(outbox, f"{name} was removed, for it cannot be understood: {fault!r}")
-        remove(outbox, name)
+        say(outbox, f"{name} is set aside as {name}{BAD}, for it cannot be understood: {fault!r}")
+        with contextlib.suppress(OSError):
+            os.rename(f"{outbox}/{name}", f"{outbox}/{name}{BAD}")
         return None
 
 

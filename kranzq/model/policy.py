@@ -91,8 +91,8 @@ def _deferred(
 ) -> Fate:
     first = counters.first_deferred_at
     if first is not None and limits.deferral_s is not None and now - first > limits.deferral_s:
-        return Park(f"deferred for more than {limits.deferral_s / 3600:g} hours")
-    if not_before is not None and not_before > now:
+        return Park(f"deferred for more than {_span(limits.deferral_s)}")
+    if not_before is not None and not_before >= now:
         return Rotate(_ms(not_before))
     return Rotate(_ms(now + backoff_s(counters.deferrals, jitter())))
 
@@ -109,3 +109,11 @@ def _interrupted(ending: Ending, counters: Counters, limits: Limits) -> Fate:
 
 def _ms(seconds: float) -> int:
     return int(seconds * 1000)
+
+
+def _span(seconds: float) -> str:
+    """A length of time in the largest unit that it fills twice, so that a short limit reads as well as a day."""
+    for unit, size in (("hours", 3600.0), ("minutes", 60.0)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:g} {unit}"
+    return f"{seconds:g} seconds"

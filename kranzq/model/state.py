@@ -23,7 +23,7 @@ MOVES: dict[State, frozenset[State]] = {
     State.QUEUED: frozenset({State.CLAIMED, State.WAITING, State.PARKED, State.QUARANTINED, State.GONE}),
     State.WAITING: frozenset({State.QUEUED, State.PARKED, State.QUARANTINED, State.GONE}),
     State.CLAIMED: frozenset({State.QUEUED, State.WAITING, State.PARKED, State.GONE}),
-    State.PARKED: frozenset({State.QUEUED, State.WAITING, State.GONE}),
+    State.PARKED: frozenset({State.QUEUED, State.WAITING, State.QUARANTINED, State.GONE}),
     State.QUARANTINED: frozenset(),
     State.GONE: frozenset(),
 }

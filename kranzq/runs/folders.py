@@ -126,6 +126,19 @@ class RunFolder:
             os.fchmod(fd, mode_in(self.fd, 0o600))
         return fd
 
+    def sync(self) -> None:
+        """Make the record, and the folders that were made for it, survive a power cut."""
+        with contextlib.ExitStack() as stack:
+            record = os.open(RUN, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=self.fd)
+            stack.callback(os.close, record)
+            os.fsync(record)
+            os.fsync(self.fd)
+            above = self.fd
+            for _ in range(self.made):
+                above = open_folder("..", dir_fd=above)
+                stack.callback(os.close, above)
+                os.fsync(above)
+
     def discard(self) -> None:
         """Remove the folder of a try that came to nothing before anything ran."""
         with contextlib.suppress(OSError):

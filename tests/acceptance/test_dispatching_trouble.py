@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -197,6 +198,28 @@ def test_b53_a_missing_runner_is_tried_with_growing_pauses(lab: Laboratory) -> N
     assert tries == 1
     assert len(entries) == 3
     assert sorted(lab.told()) == ["start m1", "start m2", "start m3"]
+
+
+def _has_tried_after(lab: Laboratory, so_far: list[str]) -> bool:
+    return len(lab.outcomes("m1")) > len(so_far)
+
+
+def test_b53_whoever_has_mended_something_restarts_the_daemon_and_need_not_wait(lab: Laboratory) -> None:
+    """The pause is not kept over a restart, which costs one try; the daemon itself never leaves because of it."""
+    program = lab.root / "runner"
+    configure(f'[mission]\ncommand = ["{program}"]\n')
+    lab.run("enqueue", "m1")
+    for so_far in ([], ["not started"]):
+        daemon = lab.daemon()
+        wait_for(partial(_has_tried_after, lab, so_far), "another try")
+        assert daemon.poll() is None
+        lab.run("stop")
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    lab.daemon()
+    wait_for(lambda: not lab.entries(), "it has run", seconds=4)
+
+    assert lab.outcomes("m1") == ["not started", "not started", "succeeded"]
 
 
 def test_b53_a_mission_that_says_not_now_waits_and_a_failing_one_is_retired(lab: Laboratory) -> None:

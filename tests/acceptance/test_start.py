@@ -54,7 +54,10 @@ def among(modules: set[str], unwanted: set[str]) -> list[str]:
         (("--version",), {"kranzq.wiring", "kranzq.dispatch", "dataclasses"}),
         (("enqueue", "m1", "--", "true"), RARE),
         (("enqueue", "m1", "--json", "--priority", "1", "--", "true"), RARE),
-        (("list",), {"kranzq.wiring.dispatchers", "kranzq.wiring.waiting", "kranzq.wiring.hooks"}),
+        (
+            ("list",),
+            {"socket", "subprocess", "kranzq.wiring.dispatchers", "kranzq.wiring.waiting", "kranzq.wiring.hooks"},
+        ),
     ],
     ids=["version", "enqueue", "enqueue with options", "list"],
 )

@@ -15,6 +15,7 @@ from kranzq.model.ids import MissionId
 from kranzq.model.state import State
 from kranzq.trust.mac import Signature, verify
 from kranzq.wiring import queues, trusting
+from tests.factories import remove
 from tests.laboratory import Laboratory
 
 pytestmark = [pytest.mark.crash, pytest.mark.slow]
@@ -100,7 +101,7 @@ def test_a_verb_killed_before_every_change_of_the_disk_can_be_repeated(lab: Labo
         done = entries_of(lab, mission)
         assert [state for state, _ in done] == [verb.after]
         with queues.make_queue(lab.checkout) as queue:
-            queue.remove(MissionId(mission))
+            remove(queue, mission)
         if code == 0:
             break
 

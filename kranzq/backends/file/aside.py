@@ -31,6 +31,8 @@ def quarantine(folders: Folders, name: str, why: str, *, wanted: str | None = No
     FileNotFoundError when it is gone.
     """
     shown = os.fsdecode(os.fsencode(wanted or name)[:_LONGEST])
+    if shown.endswith(WHY):  # it would be taken for a reason, and be shown nowhere
+        shown = shown.removesuffix(".json")
     target = _move(folders, name, "quarantine", shown, why, from_fd=from_fd)
     emit(Quarantined(f"{folders.checkout.queue}/quarantine/{target}", why))
 
@@ -77,7 +79,7 @@ def why(folders: Folders, name: str, which: Aside = "parked") -> str:
     try:
         found = read_regular(name + WHY, dir_fd=fd) if fd is not None else None
         value = json.loads(found.data) if found is not None else None
-    except (Unreadable, ValueError):
+    except (Unreadable, ValueError, RecursionError):
         value = None
     text = value.get("why") if isinstance(value, dict) else None
     return text if isinstance(text, str) else "no reason was kept"

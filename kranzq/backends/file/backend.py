@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING, Self
 
 from kranzq.backend import Accepted, Candidate
 from kranzq.backends.file import aside, claims, entries, sequence, sources
+from kranzq.backends.file.bad_files import BadFiles
 from kranzq.backends.file.change import PATIENCE_S, change, number_lock
 from kranzq.backends.file.entries import Bad
 from kranzq.backends.file.folders import Folders, ignore_runtime_state, sweep
 from kranzq.backends.file.inbox import Inbox
 from kranzq.backends.file.layout import PAUSED, parse_entry_name
 from kranzq.backends.file.moves import Moves
+from kranzq.backends.file.withdrawing import Withdrawing
 from kranzq.disk import atomic
 from kranzq.disk.read import Unreadable, read_regular
 from kranzq.model.checkout import Checkout
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
     from kranzq.model.outcome import Fate
 
 
-class FileQueue(Moves, Inbox):
+class FileQueue(Moves, Inbox, BadFiles, Withdrawing):
     """The queue below one checkout's `.kranz/queue/`."""
 
     @classmethod
@@ -87,16 +89,6 @@ class FileQueue(Moves, Inbox):
                 self._set_aside(found)
             elif found is not None:
                 yield found
-
-    def bad(self) -> list[Bad]:
-        """What lies in the queue as a candidate and is no entry; a look, nothing is moved."""
-        good, bad = entries.names(self.folders)
-        found = [entries.check_name(self.folders, text) for text in bad]
-        return found + [one for name in good if isinstance(one := entries.read(self.folders, name), Bad)]
-
-    def is_tidy(self) -> bool:
-        """Whether every name that asks to be an entry's is one."""
-        return not entries.ordered(self.folders)[1]
 
     def queued(self) -> Iterator[Place]:
         """What lies in `queue/` by its name, in order."""
@@ -171,15 +163,6 @@ class FileQueue(Moves, Inbox):
         with self.change(), contextlib.suppress(FileNotFoundError):
             aside.quarantine(self.folders, place.name, why)
 
-    def remove(self, mission: MissionId) -> int:
-        """Remove what waits or is parked of a mission; takes `change` itself."""
-        with self.change():
-            return entries.remove(self.folders, mission)
-
-    def withdraw(self, place: Place) -> bool:
-        """Remove one entry that waits or is parked; `change` must be held. False when it is gone."""
-        return entries.withdraw(self.folders, place)
-
     def bind(self, mission: MissionId, producer: str, reference: str) -> None:
         """Bind a mission to a producer's item, durably."""
         sources.write(self.folders, mission, producer, reference)
@@ -252,7 +235,12 @@ class FileQueue(Moves, Inbox):
 
     def resume(self) -> bool:
         """Let turns begin again; False when nothing was paused."""
-        return atomic.remove(self.folders.queue, PAUSED)
+        try:
+            return atomic.remove(self.folders.queue, PAUSED)
+        except IsADirectoryError:
+            with self.change(), contextlib.suppress(FileNotFoundError):
+                aside.quarantine(self.folders, PAUSED, "it is a directory, no file with a reason", wanted="paused")
+            return True
 
     def ignore_runtime_state(self) -> list[str]:
         """Complete `.kranz/.gitignore`; the lines that were added."""
@@ -271,12 +259,3 @@ class FileQueue(Moves, Inbox):
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    def _set_aside(self, bad: Bad) -> None:
-        """Quarantine a bad file, unless it was mended or moved since it was read."""
-        if bad.fresh:
-            return
-        with self.change(), contextlib.suppress(FileNotFoundError):
-            name = parse_entry_name(bad.name)
-            if name is None or isinstance(entries.read(self.folders, name), Bad):
-                aside.quarantine(self.folders, bad.name, bad.why)

@@ -48,7 +48,7 @@ def take(folders: Folders, candidate: Candidate, pid: int, suffix: str) -> Claim
 
 def listed(folders: Folders) -> Iterator[Claimed]:
     """All claims that lie in the queue. Text that only looks like one is none, and so is what git brought along."""
-    for name in sorted(names_in(folders.queue)):
+    for name in sorted(name for name in names_in(folders.queue) if CLAIM_MARK in name):
         parsed = parse_claim_name(name)
         if parsed is None or _is_tracked(folders, name):
             continue

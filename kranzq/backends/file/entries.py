@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass, replace
 
 from kranzq.backend import Accepted, Candidate
@@ -99,22 +99,40 @@ def read_entry(dir_fd: int, name: str, mission: MissionId) -> tuple[Entry, os.st
 
 def check_name(folders: Folders, name: str) -> Bad:
     """Why a candidate's name is no entry's name; half-written ones of other programs get their two seconds."""
+    why = "its name is not PRIORITY-NUMBER-MISSION.json with a number from 0 to 10^15"
+    return Bad(name, why, fresh=is_fresh(folders.queue, name))
+
+
+def is_fresh(dir_fd: int, name: str, *, empty: bool = True) -> bool:
+    """Whether a file may still be in the making: it is young, and `empty`; or gone, which is nobody's fault."""
     try:
-        seen = os.stat(name, dir_fd=folders.queue, follow_symlinks=False)
+        seen = os.stat(name, dir_fd=dir_fd, follow_symlinks=False)
     except OSError:
-        return Bad(name, "it is gone", fresh=True)
-    return Bad(
-        name,
-        "its name is not PRIORITY-NUMBER-MISSION.json with a number from 0 to 10^15",
-        fresh=seen.st_size == 0 and _age(seen) < FRESH_S,
-    )
+        return True
+    return (not empty or seen.st_size == 0) and _age(seen) < FRESH_S
+
+
+def exists(dir_fd: int, name: str) -> bool:
+    """Whether something lies under a name."""
+    try:
+        os.stat(name, dir_fd=dir_fd, follow_symlinks=False)
+    except OSError:
+        return False
+    return True
 
 
 def places(folders: Folders, mission: MissionId | None = None) -> Iterator[Place]:
     """Every place of every entry, or of one mission's (ignoring case, so that look-alikes are seen)."""
     wanted = mission.lower() if mission is not None else ""
-    for place in _all_places(folders, wanted):
+    for place in _all_places(folders, lambda name: wanted in name.lower()):
         if mission is None or place.mission.lower() == wanted:
+            yield place
+
+
+def places_of(folders: Folders, missions: Container[str]) -> Iterator[Place]:
+    """Every place of these missions that is no claim; names of others are not parsed."""
+    for place in _all_places(folders, lambda name: name.split("-", 2)[-1].removesuffix(".json") in missions):
+        if place.mission in missions:
             yield place
 
 
@@ -174,27 +192,8 @@ def _publish(folders: Folders, name: EntryName, entry: Entry) -> State:
     return State.WAITING
 
 
-def remove(folders: Folders, mission: MissionId) -> int:
-    """Remove what waits or is parked of a mission; claims are left alone. `change` must be held."""
-    return sum(withdraw(folders, place) for place in list(places(folders, mission)) if place.mission == mission)
-
-
-def withdraw(folders: Folders, place: Place) -> bool:
-    """Remove one entry that waits or is parked; a claim is left alone. `change` must be held. False when it is gone."""
-    fd = folder_of(folders, place.state)
-    try:
-        if fd is None or place.state is State.CLAIMED or not atomic.remove(fd, place.name):
-            return False
-    except IsADirectoryError:
-        return False  # no entry, whatever its name says; the next turn sets it aside
-    if place.state is State.PARKED:
-        aside.forget_why(folders, place.name)
-    os.fsync(fd)  # what was reported as cancelled must not come back after a power cut
-    return True
-
-
-def _all_places(folders: Folders, part: str = "") -> Iterator[Place]:
-    """All places whose names have `part` in them, in any case of the letters: most names need not be parsed."""
+def _all_places(folders: Folders, is_meant: Callable[[str], bool]) -> Iterator[Place]:
+    """All places whose names are meant: most names need not be parsed."""
     asides: tuple[tuple[int | None, Callable[[str], Place | None]], ...] = (
         (folders.queue, _place_in_queue),
         (folders.aside("waiting"), _place_in_waiting),
@@ -202,7 +201,7 @@ def _all_places(folders: Folders, part: str = "") -> Iterator[Place]:
     )
     for fd, place_in in asides:
         for name in names_in(fd):
-            if part in name.lower() and (place := place_in(name)) is not None:
+            if is_meant(name) and (place := place_in(name)) is not None:
                 yield place
 
 

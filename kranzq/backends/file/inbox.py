@@ -47,7 +47,7 @@ class Inbox:
 
     def dropped_missions(self) -> set[MissionId]:
         """The missions that lie in the inbox."""
-        return {found[0].mission for _, _, found in _readable(self.folders)}
+        return {found[0].mission for _, _, found in readable(self.folders)}
 
     def admit_dropped(self, recall: Recall) -> list[tuple[str, str]]:
         """Make entries of what was dropped; what could not be moved, each with the reason. Takes `change` itself."""
@@ -57,18 +57,6 @@ class Inbox:
         for name in _dropped(self.folders)[:MOST_AT_ONCE]:
             _tried(problems, f"inbox/{name}", partial(_admit, self.folders, name, recall))
         return problems
-
-    def cancel_dropped(self, mission: MissionId) -> int:
-        """Remove what lies in the inbox for a mission; `change` must be held. How many files."""
-        removed = 0
-        for fd, name, (entry, content) in _readable(self.folders):
-            if entry.mission != mission:
-                continue
-            seen = os.stat(name, dir_fd=fd, follow_symlinks=False)
-            if seen.st_ino == content.stat.st_ino and atomic.remove(fd, name):
-                os.fsync(fd)  # what was reported as cancelled must not come back after a power cut
-                removed += 1
-        return removed
 
 
 def _tried(problems: list[tuple[str, str]], name: str, act: Callable[[], str | None]) -> None:
@@ -245,7 +233,8 @@ def _on_their_way(folders: Folders) -> list[int]:
     return sorted(int(rest) for rest in rests if rest.isascii() and rest.isdigit() and rest == str(int(rest)))
 
 
-def _readable(folders: Folders) -> Iterator[tuple[int, str, tuple[Entry, Content]]]:
+def readable(folders: Folders) -> Iterator[tuple[int, str, tuple[Entry, Content]]]:
+    """Folder, name and entry of what lies in the inbox or is on its way from there."""
     places = [(folders.queue, f"{ADMITTING}{number}") for number in _on_their_way(folders)]
     dropped = _dropped(folders)
     fd = folders.aside("inbox") if dropped else None

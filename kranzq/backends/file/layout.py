@@ -26,8 +26,9 @@ MUTATE_LOCK = ".mutate.lock"
 PAUSED = ".paused"
 ADMITTING = ".admitting."
 _ENTRY = re.compile(r"([0-9]{1,20})-([0-9]{1,20})-(.+)\.json", re.ASCII)
-_CLAIM = re.compile(r"(.+\.json)\.claimed\.([0-9]{1,10})(?:\.([0-9a-f]{16}))?", re.ASCII)
-_WAITING = re.compile(r"([0-9]{1,15}|after)\.(.+\.json)", re.ASCII)
+_CLAIM = r"(.+\.json)\.claimed\.([0-9]{1,10})(?:\.([0-9a-f]{16}))?"
+_WAITING = r"([0-9]{1,15}|after)\.(.+\.json)"
+"""Compiled when the first such name is met, since compiling costs every start of the command line."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -90,7 +91,7 @@ def parse_entry_name(text: str) -> EntryName | None:
 
 def parse_claim_name(text: str) -> ClaimName | None:
     """The parts of a claim's name. Any other text after the mark makes it no claim: it is never probed."""
-    found = _CLAIM.fullmatch(text)
+    found = re.fullmatch(_CLAIM, text) if CLAIM_MARK in text else None  # every name of a queue is asked
     if found is None or (entry := parse_entry_name(found[1])) is None or int(found[2]) < 1:
         return None
     return ClaimName(entry, int(found[2]), found[3], text)
@@ -98,7 +99,7 @@ def parse_claim_name(text: str) -> ClaimName | None:
 
 def parse_waiting_name(text: str) -> WaitingName | None:
     """The parts of a name below `waiting/`, or None when it is none."""
-    found = _WAITING.fullmatch(text)
+    found = re.fullmatch(_WAITING, text)
     if found is None or (entry := parse_entry_name(found[2])) is None:
         return None
     return WaitingName(entry, None if found[1] == "after" else int(found[1]), text)

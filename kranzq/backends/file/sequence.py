@@ -5,9 +5,11 @@ Claims, waiting and parked entries count too, so an entry that comes back never 
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterator
 
+from kranzq.backends.file import aside
 from kranzq.backends.file.folders import Folders, names_in
 from kranzq.backends.file.layout import (
     ADMITTING,
@@ -21,7 +23,6 @@ from kranzq.backends.file.layout import (
 from kranzq.disk import atomic
 from kranzq.disk.read import Unreadable, read_regular
 from kranzq.errors import StoreUnavailable
-from kranzq.events import Warned, emit
 from kranzq.model.entry import MAX_NUMBER
 
 _NUMBER = re.compile(rb"\s*([0-9]{1,20})\s*")
@@ -55,9 +56,9 @@ def _hint(folders: Folders) -> int:
 
 
 def _set_aside(folders: Folders, why: str) -> int:
-    """A damaged hint goes to the quarantine; the names tell the number."""
-    atomic.move(folders.queue, SEQUENCE, folders.made("quarantine"), f"seq.{atomic.temporary_name('')[1:]}")
-    emit(Warned(f"{folders.checkout.queue}/{SEQUENCE} was set aside ({why}); the next number comes from the names"))
+    """A damaged hint goes to the quarantine as any bad file does, under a name that is not hidden; the names tell."""
+    with contextlib.suppress(FileNotFoundError):
+        aside.quarantine(folders, SEQUENCE, f"it is no number ({why}); the next one comes from the names", wanted="seq")
     return -1
 
 

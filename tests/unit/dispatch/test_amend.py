@@ -29,7 +29,7 @@ from kranzq.model.state import State
 from kranzq.runs.record import EntryIdentity, RunRecord
 from kranzq.trust.mac import Signature, verify
 from kranzq.wiring import approving, dispatchers
-from tests.factories import kranz_entry, kranz_name, names
+from tests.factories import kranz_entry, kranz_name, names, remove
 
 M1 = MissionId("m1")
 LATE = 4_000_000_000.0
@@ -262,7 +262,7 @@ def test_a_retry_brings_back_what_was_signed(one: Amender) -> None:
     """The ended mission is queued with its command and limits, a new id, signature and number."""
     before = enqueue(one, timeout_s=5.0, retries=3, env={"A": "b"}, again=True, not_before=None)
     data = Path(one.checkout.queue, queue_of(one).places(M1)[0].name).read_bytes()
-    queue_of(one).remove(M1)
+    remove(queue_of(one), M1)
     ended(one, data, entry_id=before.id)
     done = retry(one, queue_of(one), M1)
     entry = entry_at(one)
@@ -282,7 +282,7 @@ def test_a_retry_brings_back_what_was_signed(one: Amender) -> None:
 def test_a_retry_believes_no_command_without_a_signature(one: Amender, kept: str) -> None:
     """The kept entry lies where anybody may have written: then only the mission's name is queued, and that is said."""
     entry = enqueue(one)
-    queue_of(one).remove(M1)
+    remove(queue_of(one), M1)
     assert entry.own is not None
     planted = {
         "changed": render(replace(entry, own=replace(entry.own, command=("evil",)))),
@@ -330,7 +330,7 @@ def test_a_retry_of_what_has_not_run_is_refused(one: Amender) -> None:
     enqueue(one, not_before=LATE)
     with pytest.raises(Conflict, match="edit m1 --not-before now"):
         retry(one, queue_of(one), M1)
-    queue_of(one).remove(M1)
+    remove(queue_of(one), M1)
     enqueue(one, after=(MissionId("m2"),), future=True)
     with pytest.raises(Conflict, match="it waits for m2"):
         retry(one, queue_of(one), M1)

@@ -26,6 +26,7 @@ from kranzq.runs.folders import Runs
 from kranzq.runs.record import EntryIdentity, RunRecord
 from kranzq.trust.key import Keyring
 from kranzq.trust.mac import Signature, verify
+from tests.factories import remove
 
 M1 = MissionId("m1")
 
@@ -54,8 +55,7 @@ def _entries(approver: Approver) -> list[str]:
 
 def _withdraw(approver: Approver) -> None:
     assert isinstance(approver.queue, FileQueue)
-    with approver.queue.change():
-        assert approver.queue.withdraw(approver.queue.places(M1)[0])
+    assert remove(approver.queue, M1) == 1
 
 
 def _ended(approver: Approver, fate: Fate, outcome: Outcome = Outcome.SUCCEEDED, number: int = 0) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from kranzq.model.outcome import Outcome, Park, Retire
 from kranzq.runs.folders import OUTPUT, RunFolder, Runs
 from kranzq.runs.record import EntryIdentity, RunRecord
 from kranzq.wiring import queues
-from tests.factories import enqueue, gone_pid, make_queue
+from tests.factories import enqueue, gone_pid, make_queue, remove
 
 MISSION = MissionId("m-1")
 HOLE = 1 << 20
@@ -109,13 +110,21 @@ def follow(root: Path, kept: Kept, tail: int | None = None) -> Followed:
 
 
 def wait(
-    root: Path, timeout_s: float | None = 20, after_run: int | None = None, sink: Kept | None = None
+    root: Path,
+    timeout_s: float | None = 20,
+    after_run: int | None = None,
+    sink: Kept | None = None,
+    looked: threading.Event | None = None,
 ) -> MissionEnd:
-    """Wait for the mission."""
+    """Wait for the mission; `looked` is set after each look."""
     checkout = checkout_of(root)
 
-    def look() -> object:
-        return queues.open_look(checkout)
+    @contextlib.contextmanager
+    def look() -> Iterator[object]:
+        with queues.open_look(checkout) as queue:
+            yield queue
+        if looked is not None:
+            looked.set()
 
     return wait_for_end(look, checkout, MISSION, timeout_s=timeout_s, after_run=after_run, sink=sink)  # type: ignore[arg-type]
 
@@ -123,7 +132,7 @@ def wait(
 def remove_entry(root: Path) -> None:
     """Take the mission's entry away, as carrying out *retire* or `cancel` does."""
     with make_queue(root) as queue:
-        queue.remove(MISSION)
+        remove(queue, MISSION)
 
 
 def until(condition: Callable[[], bool]) -> None:
@@ -221,7 +230,9 @@ def test_a_wait_ends_with_the_mission(tmp_path: Path) -> None:
     """The wait comes back with the run that ended while it waited."""
     with make_queue(tmp_path) as queue:
         enqueue(queue, MISSION)
-    waiter = Followers(lambda: wait(tmp_path))
+    looked = threading.Event()
+    waiter = Followers(lambda: wait(tmp_path, looked=looked))
+    assert looked.wait(20)  # a wait that begins after a run's end waits for the next one
     folder, record = new_run(tmp_path)
     end_run(folder, record)
     remove_entry(tmp_path)

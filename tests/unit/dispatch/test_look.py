@@ -224,3 +224,23 @@ def test_a_daemon_counts_only_while_it_lives_and_holds_its_lock(tmp_path: Path) 
         assert sight is not None
 
         assert status(sight).to_json()["daemon"] is None
+
+
+@pytest.mark.parametrize("where", ["", "waiting/1.", "waiting/4000000000000.", "parked/", "waiting/after.", "parked/x"])
+def test_a_thousand_bad_files_are_listed_in_an_instant(tmp_path: Path, where: str) -> None:
+    """However many files are no entries, each is looked at a fixed number of times."""
+    make_queue(tmp_path).close()
+    (tmp_path / ".kranz/queue" / where).parent.mkdir(exist_ok=True)
+    (tmp_path / ".kranz/queue/waiting").mkdir(exist_ok=True)
+    (tmp_path / ".kranz/queue/parked").mkdir(exist_ok=True)
+    for number in range(1000):
+        path = tmp_path / f".kranz/queue/{where}{kranz_name(f'm-{number}', 2, number)}"
+        path.write_text('{"missionId": 1}')
+
+    began = time.process_time()
+    found = look(tmp_path)
+    took = time.process_time() - began
+
+    assert len(found.bad) == 1000
+    assert found.entries == ()
+    assert took < 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 from collections.abc import Callable, Iterator
@@ -12,6 +13,7 @@ import pytest
 
 from kranzq.backends.file.backend import FileQueue
 from kranzq.dispatch.approve import approve
+from kranzq.dispatch.choose import admit
 from kranzq.dispatch.predecessors import Predecessors, Verdict
 from kranzq.dispatch.request import Request
 from kranzq.errors import Conflict, NotFound, UsageFault
@@ -22,7 +24,7 @@ from kranzq.model.outcome import Fate, Outcome, Park, Retire, Return, Rotate, Wa
 from kranzq.model.state import State
 from kranzq.runs.folders import Runs
 from kranzq.runs.record import EntryIdentity, RunRecord
-from kranzq.wiring import approving
+from kranzq.wiring import approving, dispatchers
 from tests.factories import kranz_entry, kranz_name
 
 FIRST = MissionId("first")
@@ -182,3 +184,23 @@ def test_a_mission_that_was_never_seen_needs_a_word(queue: FileQueue) -> None:
 
     assert ask(queue, "later", "first", future=False) is State.WAITING
     assert ask(queue, "last", "later", future=False) is State.WAITING
+
+
+def test_a_predecessor_that_moves_during_the_look_is_not_taken_for_gone(
+    queue: FileQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It succeeded once and was approved anew: seen in no folder for an instant, it still is to run first."""
+    ran(queue, Outcome.SUCCEEDED, Retire())
+    there(queue, 3)
+    name = kranz_name("second", seq=NUMBER)
+    own = {"id": "1" * 32, "after": ["first"]}
+    entry = json.dumps({"missionId": "second", "priority": 2, "seq": NUMBER, "kranzq": own})
+    waiting = Path(queue.folders.checkout.queue, "waiting", f"after.{name}")
+    waiting.parent.mkdir(exist_ok=True)
+    waiting.write_text(entry)
+    real, looks = FileQueue.places, itertools.count()
+    monkeypatch.setattr(FileQueue, "places", lambda *words: real(*words) if next(looks) else ())
+    admit(dispatchers.parts_of_a_verb(queue.folders.checkout, os.environ), queue, runs_of(queue))
+
+    assert next(looks) == 2
+    assert waiting.exists()

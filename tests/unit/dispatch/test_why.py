@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import time
 from pathlib import Path
 
 import pytest
 
+from kranzq.backends.file.backend import FileQueue
 from kranzq.dispatch.why import Reason, Why, why
 from kranzq.errors import NoSuchMission
 from kranzq.liveness import identity_of, me
@@ -114,6 +116,18 @@ def test_a_waiting_mission_says_until_when_and_because_of_what(tmp_path: Path) -
     due = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(2_000_000_000))
     assert answer.state is State.WAITING
     assert answer.reasons[0].text == f"not due until {due} (run 1 failed, exit code 3; 1 of 2 retries used)"
+
+
+def test_an_entry_that_moves_during_the_look_is_not_taken_for_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An entry on its way from one folder to another is seen in neither; a second look finds it."""
+    queued(tmp_path, "mine")
+    record(tmp_path, "mine", outcome=Outcome.DEFERRED, fate=Retire(), reason="exit code 75")
+    real, looks = FileQueue.places, itertools.count()
+    monkeypatch.setattr(FileQueue, "places", lambda *words: real(*words) if next(looks) else ())
+
+    assert ask(tmp_path, "mine").state is State.QUEUED
 
 
 def test_a_parked_mission_says_why_and_how_to_get_it_back(tmp_path: Path) -> None:

@@ -123,15 +123,18 @@ def test_one_that_hangs_is_ended_with_all_that_it_started(
     assert len(courier.waiting(str(outbox))) == 1
 
 
-def test_what_is_no_event_is_removed_and_named(outbox: Path, tmp_path: Path) -> None:
-    """It holds up nothing."""
+def test_what_is_no_event_is_set_aside_and_named(outbox: Path, tmp_path: Path) -> None:
+    """It holds up nothing, and its bytes are kept; a folder in a file's place is no better."""
     for number, text in enumerate(("{", "[]", '{"command": [], "event": {}}', '{"command": ["x"]}')):
         (outbox / f"{number}.json").write_text(text)
+    (outbox / "4.json").mkdir()
     put(outbox, 9, "m1", *teller(tmp_path))
     courier.work(str(outbox), str(tmp_path))
 
     assert told(tmp_path) == [9]
-    assert (outbox / "log").read_text().count("cannot be understood") == 4
+    assert (outbox / "log").read_text().count("cannot be understood") == 5
+    assert (outbox / "0.json.bad").read_text() == "{"
+    assert courier.waiting(str(outbox)) == []
 
 
 def test_a_second_courier_leaves(outbox: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -167,6 +167,7 @@ def test_the_table_of_fates(ending: Ending, counted: Counters, limit: Limits, wo
 def test_a_mission_that_names_its_time_waits_until_then() -> None:
     """A deferred mission with a time of its own waits exactly so long; a time in the past counts as none."""
     assert fate_of(Ending(Outcome.DEFERRED), not_before=NOW + 7200) == Rotate(int((NOW + 7200) * 1000))
+    assert fate_of(Ending(Outcome.DEFERRED), not_before=NOW) == Rotate(int(NOW * 1000))
     assert fate_of(Ending(Outcome.DEFERRED), not_before=NOW - 1) == Rotate(int((NOW + BACKOFF_FIRST_S) * 1000))
 
 
@@ -184,3 +185,15 @@ def test_a_return_and_a_park_are_kept_with_what_they_need() -> None:
     """A park without its reason still is one: the entry is not run again for want of words."""
     assert fate_from_json({"fate": "park"}) == Park("no reason was recorded")
     assert fate_from_json({"fate": "return"}) == Return()
+
+
+@pytest.mark.parametrize(
+    ("limit", "told"),
+    [(0.4, "0.4 seconds"), (90.0, "90 seconds"), (300.0, "5 minutes"), (86_400.0, "24 hours")],
+)
+def test_a_limit_is_told_in_a_unit_that_it_fills(limit: float, told: str) -> None:
+    """A person reads how long it was deferred, however short or long the limit is."""
+    counters = Counters(first_deferred_at=NOW - 2 * limit)
+    fate = decide(Ending(Outcome.DEFERRED), counters, Limits(deferral_s=limit), now=NOW, jitter=lambda: 0.0)
+
+    assert fate == Park(f"deferred for more than {told}")

@@ -13,7 +13,7 @@ from kranzq.backends.file.backend import FileQueue
 from kranzq.model.claim import Place
 from kranzq.model.outcome import Park, Wait
 from kranzq.model.state import State
-from tests.factories import enqueue, kranz_entry, kranz_name, names
+from tests.factories import enqueue, kranz_entry, kranz_name, names, remove
 
 
 def place_of(queue: FileQueue, state: State = State.QUEUED) -> Place:
@@ -74,7 +74,7 @@ def test_what_is_parked_has_its_reason(queue: FileQueue, folder: Path) -> None:
 
     assert (place.name, queue.why_parked(place)) == (name, "it needs a person")
     assert names(folder.parents[1], "parked") == [name, f"{name}.why.json"]
-    assert queue.remove(place.mission) == 1
+    assert remove(queue, place.mission) == 1
     assert names(folder.parents[1], "parked") == []
 
 

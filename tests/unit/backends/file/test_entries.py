@@ -19,7 +19,7 @@ from kranzq.model.entry import Entry, parse, render
 from kranzq.model.ids import MissionId
 from kranzq.model.outcome import Park, Wait
 from kranzq.model.state import State
-from tests.factories import enqueue, kranz_entry, kranz_name, make_entry, names
+from tests.factories import enqueue, kranz_entry, kranz_name, make_entry, names, remove
 
 NAME = "000-00000000000000000000-m-bad.json"
 
@@ -303,10 +303,10 @@ def test_removing_spares_the_claim_and_is_durable(
     synced: list[int] = []
     monkeypatch.setattr(os, "fsync", synced.append)
 
-    assert queue.remove(MissionId("m-1")) == 2
+    assert remove(queue, "m-1") == 2
     assert queue.fd in synced
     assert names(folder.parents[1]) == [claimed.place.name]
-    assert queue.remove(MissionId("m-1")) == 0
+    assert remove(queue, "m-1") == 0
 
 
 def test_unknown_keys_of_strangers_survive_a_rewrite(queue: FileQueue, folder: Path) -> None:

@@ -17,9 +17,8 @@ from kranzq.events import Event, Repeated, subscribe
 from kranzq.model.claim import Place
 from kranzq.model.dropped import asks_admission
 from kranzq.model.entry import parse
-from kranzq.model.ids import MissionId
 from kranzq.model.state import State
-from tests.factories import enqueue, kranz_entry, kranz_name, make_queue, names
+from tests.factories import enqueue, kranz_entry, kranz_name, make_queue, names, remove
 
 IGNORED = (".x", "x.tmp", "x.TMP", "x~", ".x.swp", "#x#", "x.part", "4913", "x.bak")
 
@@ -270,8 +269,7 @@ def test_what_lies_in_the_inbox_can_be_cancelled(queue: FileQueue, tmp_path: Pat
     (tmp_path / ".kranz/queue/.admitting.3").write_bytes(kranz_entry("m1"))
 
     assert queue.dropped_missions() == {"m1", "m2"}
-    with queue.change():
-        assert queue.cancel_dropped(MissionId("m1")) == 3
+    assert remove(queue, "m1") == 3
     assert queue.dropped_missions() == {"m2"}
 
 

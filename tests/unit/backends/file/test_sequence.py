@@ -54,13 +54,29 @@ def test_a_number_is_larger_than_every_name(queue: FileQueue, folder: Path) -> N
     [b"", b"x", b"-1", b"1.5", b"\0" * 20, b"1" * 30, str(MAX_NUMBER + 1).encode(), b"18446744073709551615", b"7 8"],
 )
 def test_b38_a_damaged_hint_is_set_aside_and_the_names_tell(queue: FileQueue, folder: Path, content: bytes) -> None:
-    """A hint that is none, or beyond all reason, stops nobody: it goes to the quarantine with its bytes."""
+    """A hint that is none, or beyond all reason, stops nobody: it is quarantined with its bytes and a reason."""
     (folder / kranz_name("m-a", 2, 41)).write_bytes(b"{}")
     (folder / ".seq").write_bytes(content)
 
     assert next_number(queue) == 42
     assert (folder / ".seq").read_bytes() == b"42"
-    assert [(folder / "quarantine" / name).read_bytes() for name in names(folder.parents[1], "quarantine")] == [content]
+    assert (folder / "quarantine/seq").read_bytes() == content
+    ((name, why),) = queue.quarantined()
+    assert name == "seq"
+    assert "it is no number" in why
+    assert "the next one comes from the names" in why
+
+
+def test_each_damaged_hint_is_kept(queue: FileQueue, folder: Path) -> None:
+    """A second one does not take the place of the first."""
+    for content in (b"first", b"second"):
+        (folder / ".seq").write_bytes(content)
+        next_number(queue)
+
+    assert {name: (folder / "quarantine" / name).read_bytes() for name, _ in queue.quarantined()} == {
+        "seq": b"first",
+        "seq.2": b"second",
+    }
 
 
 def test_b38_a_hint_that_is_no_file_stops_nobody(queue: FileQueue, folder: Path) -> None:

@@ -1,0 +1,396 @@
+"""The model of those who dispatch: the inbox, recovery, and a turn from the hold to the fate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+
+from tests.machines.ends import due_ways, settle, settled, word_of
+from tests.machines.world import MOST_KEPT, Cell, Job, Move, Now, Program, Run, Step, World, done, stay
+
+RUNNING = 999
+"""Stands for an exit code where a dispatcher watches over a mission that does not end by itself."""
+FRESH_MS = 2000
+_WAITS, _SPOILED, _SATISFIED = "waits", "spoiled", "satisfied"
+
+
+def admit_inbox(now: Now, world: World) -> list[Move]:
+    """Whoever looks next makes entries of what was dropped, in the order in which it came."""
+    del now
+    if not (world.in_state("inbox") or world.in_state("admitting")):
+        return stay(world)
+    missions = sorted({cell.mission for cell in world.cells if cell.state in {"inbox", "admitting"}})
+    return stay(world, *(settle_unattended(mission) for mission in missions if mission), _finish_left, _admit_all)
+
+
+@lru_cache(MOST_KEPT)
+def settle_unattended(mission: str) -> Step:
+    """An end of a mission that is recorded and that nobody settled."""
+
+    def step(now: Now, world: World) -> list[Move]:
+        del now
+        over = [cell for cell in _gone(world) if cell.mission == mission]
+        over = [cell for cell in over if (run := world.run_of(cell)).end or run.state == "ended"]
+        return stay(world, *map(settle, over))
+
+    return step
+
+
+def recover(now: Now, world: World) -> list[Move]:
+    """Every claim of a gone holder goes where it belongs."""
+    del now
+    return stay(world, *map(settle, _gone(world)))
+
+
+def _gone(world: World) -> list[Cell]:
+    return [cell for cell in world.in_state("claimed") if (cell.mission, cell.run) not in world.alive]
+
+
+def _finish_left(now: Now, world: World) -> list[Move]:
+    del now
+    return stay(world, *(_finish(cell, f"inbox.{cell.number}") for cell in world.in_state("admitting")))
+
+
+def _admit_all(now: Now, world: World) -> list[Move]:
+    del now
+    dropped = sorted(world.in_state("inbox"), key=lambda cell: cell.came)
+    return stay(world, *map(_admit, dropped))
+
+
+@lru_cache(MOST_KEPT)
+def _admit(dropped: Cell) -> Step:
+    def step(now: Now, world: World) -> Iterator[Move]:
+        if dropped not in world.cells:
+            yield Move((world,))
+            return
+        number = world.next_number(dropped.mission)
+        named = world.named(number)
+        hidden = dropped._replace(state="admitting", number=number, name="")
+        on_its_way = named.drop(dropped).put(hidden)
+        for move in _finish(hidden, f"inbox.{dropped.name}")(now, on_its_way):
+            yield Move((world, named, on_its_way, *move.worlds))
+
+    return step
+
+
+@lru_cache(MOST_KEPT)
+def _finish(hidden: Cell, shown: str) -> Step:
+    def step(now: Now, world: World) -> Iterator[Move]:
+        if hidden not in world.cells:
+            yield Move((world,))
+            return
+        if hidden.job.bad:
+            yield Move((world.drop(hidden).set_aside(shown),))
+            return
+        same = [one for one in world.of(hidden.mission, "queued", "waiting") if one.job.word == hidden.job.word]
+        if same:
+            yield Move((world.drop(hidden),))
+            return
+        renumbered, life = world.new_life() if not hidden.job.own else (world, hidden.life)
+        mended = renumbered.change(hidden, life=life)
+        cell = hidden._replace(life=life)
+        in_the_way = [one for one in mended.of(cell.mission) if not (one.state == "claimed" and cell.job.again)]
+        if in_the_way or (cell.beside and not cell.job.again):
+            yield Move((world, mended, _parked(mended, cell)))
+        if not in_the_way:
+            for state, due in _places_of(now, cell.job):
+                to = cell._replace(came=0, beside=False, state=state, due=due)
+                yield Move((world, mended, mended.drop(cell).put(to)))
+
+    return step
+
+
+def _places_of(now: Now, job: Job) -> Iterator[tuple[str, int | None]]:
+    """Where an entry that nobody holds up belongs."""
+    if job.after:
+        yield "waiting", None
+        return
+    for due in now.is_due(job.not_before):
+        yield ("queued", None) if due else ("waiting", job.not_before)
+
+
+def _parked(world: World, cell: Cell) -> World:
+    return world.drop(cell).put(cell._replace(state="parked", due=None, run=0, came=0, beside=False, name=""))
+
+
+@lru_cache(MOST_KEPT)
+def drain(*, once: bool) -> Program:
+    """Turns until nothing due is left, or one."""
+
+    def begin(now: Now, world: World) -> list[Move]:
+        del now
+        if world.paused:
+            return stay(world, recover, done(75))
+        return stay(world, _tidy, hold)
+
+    def hold(now: Now, world: World) -> list[Move]:
+        if world.alive or world.hold != -1:
+            return stay(world, done(4)) if once else []
+        return [Move((world._replace(hold=now.who),), (recover, _admit_due, _admit_after, _scan(after)))]
+
+    @lru_cache(MOST_KEPT)
+    def after(code: int) -> Program:
+        """What follows when a mission was run, or (with -1) when there was none."""
+
+        def let_go(now: Now, world: World) -> list[Move]:
+            free = world._replace(hold=-1)
+            if once:
+                return [Move((free,), (done(max(code, 0)),))]
+            return [Move((free,), (done(0, 1, 75),) if code == -1 else (admit_inbox, begin))]
+
+        return (let_go,)
+
+    return admit_inbox, begin
+
+
+def _admit_due(now: Now, world: World) -> Iterator[Move]:
+    waiting = [cell for cell in world.in_state("waiting") if cell.due is not None]
+    for due in due_ways(now, waiting):
+        worlds = [world]
+        for cell in due:
+            at = worlds[-1]
+            new = cell._replace(state="queued", due=None)
+            worlds.append(_parked(at, cell) if at.taken("queued", new) else at.drop(cell).put(new))
+        yield Move(tuple(worlds))
+
+
+def _admit_after(now: Now, world: World) -> list[Move]:
+    del now
+    waiting = [cell for cell in world.in_state("waiting") if cell.due is None and not cell.job.bad]
+    judged = [(cell, judge(world, cell)) for cell in waiting]
+    return stay(world, *(_let_go(cell, verdict) for cell, verdict in judged if verdict != _WAITS))
+
+
+@lru_cache(MOST_KEPT)
+def _let_go(cell: Cell, verdict: str) -> Step:
+    def step(now: Now, world: World) -> Iterator[Move]:
+        if cell not in world.cells or judge(world, cell) != verdict:
+            yield Move((world,))
+        elif verdict == _SPOILED:
+            yield Move((_parked(world, cell),))
+        else:
+            for state, due in _places_of(now, cell.job._replace(after=())):
+                new = cell._replace(state=state, due=due)
+                taken = new.state == "queued" and world.taken("queued", new)
+                yield Move((_parked(world, cell) if taken else world.drop(cell).put(new),))
+
+    return step
+
+
+def judge(world: World, cell: Cell) -> str:
+    """Whether the missions that an entry waits for have succeeded."""
+    found = [_judge_one(world, mission, cell.number) for mission in cell.job.after]
+    if _SPOILED in found:
+        return _SPOILED
+    return _WAITS if _WAITS in found else _SATISFIED
+
+
+def _judge_one(world: World, mission: str, number: int) -> str:
+    there = world.of(mission)
+    if any(one.state == "claimed" or one.number < number for one in there):
+        return _WAITS
+    last = world.last(mission)
+    if last is not None and last.outcome == "succeeded":
+        return _SATISFIED
+    if there or last is None or not last.outcome or last.fate != "retire":
+        return _WAITS
+    return _SPOILED
+
+
+def _tidy(now: Now, world: World) -> list[Move]:
+    """What waits or is parked and is no entry is set aside."""
+    del now
+    return stay(
+        world, *(_odd_name(cell) for cell in world.cells if cell.state in {"waiting", "parked"} and cell.job.bad)
+    )
+
+
+@lru_cache(MOST_KEPT)
+def _scan(after: object) -> Step:
+    """Names once, then one entry after the other until one may run."""
+    assert callable(after)
+
+    def step(now: Now, world: World) -> list[Move]:
+        del now
+        queued = world.in_state("queued")
+        odd = [_odd_name(cell) for cell in queued if cell.name]
+        keys = sorted({(cell.key, cell.life) for cell in queued if not cell.name})
+        tries = [_candidate(key, life, step, after) for key, life in keys]
+        return stay(world, *odd, *tries, *after(-1))
+
+    return step
+
+
+@lru_cache(MOST_KEPT)
+def _odd_name(cell: Cell) -> Step:
+    def step(now: Now, world: World) -> Iterator[Move]:
+        if cell not in world.cells:
+            yield Move((world,))
+            return
+        for old in _is_old(now, cell):
+            yield Move((world.drop(cell).set_aside(_shown(cell)) if old else world,))
+
+    return step
+
+
+def _is_old(now: Now, cell: Cell) -> set[bool]:
+    return {True} if cell.job.word != "partial" else now.is_due(cell.came + FRESH_MS)
+
+
+@lru_cache(MOST_KEPT)
+def _candidate(key: tuple[int, int, str], life: int, again: Step, after: object) -> Step:
+    assert callable(after)
+
+    def step(now: Now, world: World) -> Iterator[Move]:
+        there = [cell for cell in world.in_state("queued") if cell.key == key and not cell.name]
+        cell = next((one for one in there if one.life == life), there[0] if there else None)
+        if cell is None:
+            yield Move((world,))
+        elif cell.job.bad:
+            for old in _is_old(now, cell):
+                yield Move((world.drop(cell).set_aside(_shown(cell)) if old else world,))
+        elif not _may_run(world, cell):
+            yield Move((world,))
+        else:
+            settled_before = _settled_before(world, cell)
+            if cell in settled_before.cells:
+                yield from _ready(now, settled_before, cell)
+            else:
+                yield Move((world, settled_before))
+
+    def _ready(now: Now, world: World, cell: Cell) -> Iterator[Move]:
+        if cell.job.own and cell.job.after and (verdict := judge(world, cell)) != _SATISFIED:
+            parked = verdict == _SPOILED
+            yield Move((_parked(world, cell) if parked else world.change(cell, state="waiting", due=None),))
+            return
+        for due in now.is_due(None if cell.job.signed or not cell.job.own else cell.job.not_before):
+            if not due:
+                yield Move((world.change(cell, state="waiting", due=cell.job.not_before),))
+            else:
+                yield from _only_one(world, cell)
+
+    def _only_one(world: World, cell: Cell) -> Iterator[Move]:
+        others = [one for one in world.of(cell.mission) if one != cell and one.state != "parked"]
+        others = [one for one in others if one.state != "waiting" or one.job.bad or _may_run(world, one)]
+        if any(one.state != "queued" for one in others):
+            yield Move((world if cell.job.again else _parked(world, cell),))
+            return
+        worlds = [world]
+        for other in others:
+            if not other.job.bad and not other.job.again:
+                worlds.append(_parked(worlds[-1], other))
+        # a new run's folder, its record, and then the claim
+        number = 1 + max([0, *(run.run for run in world.runs if run.mission == cell.mission)])
+        empty = worlds[-1].put_run(Run(cell.mission, number))
+        run = Run(cell.mission, number, cell.number, cell.priority, cell.life, cell.job, "claiming")
+        yield Move((*worlds, empty, empty.put_run(run)), (_claim(cell, run, again, after),))
+
+    return step
+
+
+def _settled_before(world: World, cell: Cell) -> World:
+    """A try that never began is recorded as one, and the entry runs; one whose recorded end is to go goes."""
+    last = next((run for run in world.runs_of(cell.mission)[::-1] if run.life == cell.life), None)
+    if last is None or (last.state == "ended" and last.fate != "retire"):
+        return world
+    if last.state == "ended":
+        return world.drop(cell)
+    assert not last.wish
+    return world.put_run(last._replace(state="ended", outcome="never began", fate="return"))
+
+
+def _may_run(world: World, cell: Cell) -> bool:
+    return cell.job.signed or world.trusted
+
+
+def _shown(cell: Cell) -> str:
+    return cell.name or f"{cell.priority}-{cell.number}-{cell.mission}"
+
+
+@lru_cache(MOST_KEPT)
+def _claim(cell: Cell, run: Run, again: Step, after: object) -> Step:
+    assert callable(after)
+
+    def step(now: Now, world: World) -> Iterator[Move]:
+        if cell not in world.cells:
+            yield Move((world.drop_run(run),), (again,))
+            return
+        alive = world._replace(alive=world.alive | {(run.mission, run.run)})
+        claimed = alive.change(cell, state="claimed", run=run.run)
+        kept = claimed.put_run(run._replace(kept=True))
+        if word_of(run.job) == "missing":
+            yield Move((world, claimed, kept), (_end(run, after),))
+            return
+        begun = kept.put_run(run._replace(kept=True, state="begun"))
+        if word_of(run.job) == "hang" and not now.released:
+            yield Move((world, claimed, kept, begun), (done(RUNNING),))
+        elif word_of(run.job) == "killer":
+            yield Move((world, claimed, kept, begun), (_end(run, after),))
+        else:
+            yield Move((world, claimed, kept, begun), (_ends(run), _end(run, after)))
+
+    return step
+
+
+@lru_cache(MOST_KEPT)
+def _ends(run: Run) -> Step:
+    """The keeper records the end."""
+
+    def step(now: Now, world: World) -> list[Move]:
+        del now
+        current = next((one for one in world.runs if one[:2] == run[:2]), None)
+        if current is None or current.state == "ended":
+            return stay(world)
+        return [Move((world.put_run(current._replace(end=True)),))]
+
+    return step
+
+
+@lru_cache(MOST_KEPT)
+def _end(run: Run, after: object) -> Step:
+    """Steps 9 to 11 of a turn."""
+    assert callable(after)
+
+    def step(now: Now, world: World) -> Iterator[Move]:
+        there = [cell for cell in world.of(run.mission, "claimed") if cell.run == run.run]
+        if not there:
+            gone = world._replace(alive=world.alive - {(run.mission, run.run)})
+            for code in (0, 1, 75):  # somebody else settled it, and the dispatcher tells what it knows
+                yield Move((gone,), after(code))
+            return
+        for way in settled(now, world, there[0]):
+            ended = next(one for one in way[-1].runs if one[:2] == run[:2])
+            if word_of(run.job) == "missing" and ended.outcome == "never began":
+                continue
+            yield Move(way, after(_code(ended)))
+
+    return step
+
+
+def _code(run: Run) -> int:
+    if run.fate in {"retire", "park"} and run.outcome != "succeeded":
+        return 1
+    return 75 if run.outcome == "deferred" else 0
+
+
+def ended_live(run: Run, *, end: bool = True) -> Program:
+    """What a dispatcher does that watched over a mission which was let end; without `end` its keeper was killed."""
+
+    def after(code: int) -> Program:
+        def let_go(now: Now, world: World) -> list[Move]:
+            del now
+            return [Move((world._replace(hold=-1),), (done(code),))]
+
+        return (let_go,)
+
+    return *((_ends(run),) if end else ()), _end(run, after)
+
+
+def left_live(run: Run) -> Program:
+    """What is left when the dispatcher was killed and the mission has ended by itself."""
+
+    def step(now: Now, world: World) -> list[Move]:
+        left = world._replace(hold=-1, alive=frozenset())
+        return [Move((next(iter(_ends(run)(now, left))).worlds[-1],))]
+
+    return (step,)

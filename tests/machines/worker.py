@@ -1,0 +1,119 @@
+"""A process that runs verbs on request, with the package imported already: far faster than a program for each.
+
+    python -m tests.machines.worker
+
+One request a line on its input, one answer a line on its output, both JSON. A verb that dispatches, or that is to be
+killed or held at one of its changes of the disk, runs in a child, so that this process stays what it was.
+"""
+
+from __future__ import annotations
+
+import importlib
+import io
+import json
+import os
+import signal
+import sys
+from typing import Any
+
+from kranzq import events
+from kranzq.cli.main import VERBS, run
+from kranzq.model import policy
+from kranzq.runs import keepers
+from tests.crash.killed import wrap_changes
+
+BACKOFF_S = 0.2
+"""Stands for five seconds: a machine has no time to wait for them."""
+_IMPORTED = (
+    "dispatch.approve dispatch.amend dispatch.retry dispatch.edit dispatch.cancel dispatch.look dispatch.status "
+    "dispatch.why daemon.drain daemon.loop daemon.stopping dispatch.after_crash hooks.outbox trust.may_run "
+    "trust.settings backends.file.backend config busy.foreign runs.leftovers runs.preflight dispatch.producers "
+    "dispatch.turn dispatch.unattended runs.folders dispatch.aftermath cli.log dispatch.predecessors cli.showing"
+)
+
+
+def main() -> None:
+    """Answer requests until the input ends."""
+    vars(policy)["BACKOFF_FIRST_S"] = BACKOFF_S
+    vars(keepers)["KEEPER_PROGRAM"] = os.environ["MACHINE_KEEPER"]
+    for module in {place.partition(":")[0] for place, _ in VERBS.values()} | {
+        f"kranzq.{name}" for name in _IMPORTED.split()
+    }:
+        importlib.import_module(module)
+    held: _Child | None = None
+    for line in sys.stdin:
+        wanted = json.loads(line)
+        if held is not None:
+            answer = held.go_on()
+        elif wanted.get("fork") or wanted.get("at"):
+            held = _Child(wanted["argv"], wanted.get("at") or 0, wanted.get("signal") or 0)
+            answer = held.wait()
+        else:
+            answer = _run(wanted["argv"])
+        if "held" not in answer:
+            held = None
+        sys.__stdout__.write(json.dumps(answer) + "\n")  # type: ignore[union-attr]
+        sys.__stdout__.flush()  # type: ignore[union-attr]
+
+
+class _Child:
+    """One verb in a process of its own."""
+
+    def __init__(self, argv: list[str], at: int, number: int) -> None:
+        self._result = os.memfd_create("result")
+        self._pid = os.fork()
+        if self._pid == 0:
+            _in_child(argv, at, number, self._result)
+
+    def go_on(self) -> dict[str, Any]:
+        os.kill(self._pid, signal.SIGCONT)
+        return self.wait()
+
+    def wait(self) -> dict[str, Any]:
+        _, status = os.waitpid(self._pid, os.WUNTRACED)
+        if os.WIFSTOPPED(status):
+            return {"held": self._pid}
+        os.lseek(self._result, 0, os.SEEK_SET)
+        with open(self._result, "rb") as file:
+            data = file.read()
+        return json.loads(data) if data else {"code": -os.WTERMSIG(status), "out": "", "err": ""}
+
+
+def _in_child(argv: list[str], at: int, number: int, result: int) -> None:
+    """Never returns."""
+    code = 1
+    try:
+        os.environ["LAB_SIGNAL"] = str(number or int(signal.SIGKILL))
+        if at:
+            wrap_changes(at)
+        answer = _run(argv)
+        with open(result, "wb", closefd=False) as file:
+            file.write(json.dumps(answer).encode())
+        code = 0
+    finally:
+        os._exit(code)
+
+
+def _run(argv: list[str]) -> dict[str, Any]:
+    """Run a command line as the program does."""
+    told, complained = io.TextIOWrapper(io.BytesIO()), io.TextIOWrapper(io.BytesIO())
+    sys.stdout, sys.stderr = told, complained
+    try:
+        code = run(argv)
+    except SystemExit as done:
+        code = done.code if isinstance(done.code, int) else 1
+    finally:
+        sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__
+        events._listeners.clear()
+    return {"code": code, "out": _text(told), "err": _text(complained)}
+
+
+def _text(stream: io.TextIOWrapper) -> str:
+    stream.flush()
+    buffer = stream.buffer
+    assert isinstance(buffer, io.BytesIO)
+    return buffer.getvalue().decode()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,118 @@
+"""Taking approvals back: an end for each, none without its removal, and many of them in little time."""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kranzq.backends.file.backend import FileQueue
+from kranzq.disk import atomic
+from kranzq.dispatch.cancel import Answer, Canceller, cancel_each, matching
+from kranzq.dispatch.take_back import take_back
+from kranzq.errors import StoreUnavailable
+from kranzq.model.checkout import Checkout
+from kranzq.model.ids import MissionId
+from kranzq.model.outcome import Outcome
+from kranzq.runs.folders import RunFolder
+from tests.factories import kranz_entry, kranz_name, make_queue
+
+M1 = MissionId("m-1")
+
+
+def _no_parts() -> object:
+    raise AssertionError("nothing runs here")
+
+
+@pytest.fixture
+def one(tmp_path: Path) -> Iterator[Canceller]:
+    """Who cancels in a checkout without git."""
+    with make_queue(tmp_path) as queue:
+        yield Canceller(Checkout(str(tmp_path), has_git=False), queue, "someone", _no_parts)  # type: ignore[arg-type]
+
+
+def fill(one: Canceller, count: int) -> None:
+    """So many entries of so many missions."""
+    for number in range(count):
+        path = Path(one.checkout.queue, kranz_name(f"m-{number}", 2, number))
+        path.write_bytes(kranz_entry(f"m-{number}", 2, number))
+
+
+def test_a_full_disk_cancels_nothing(one: Canceller, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An end that cannot be kept would let others wait for ever, so the entry stays and the fault is said."""
+    fill(one, 1)
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(RunFolder, "write", full)
+    with pytest.raises(StoreUnavailable), one.queue.change():
+        take_back(one.queue, one.runs, (M1, MissionId("m-0")), "someone", "")
+
+    assert len(one.queue.places()) == 1
+    assert one.runs.numbers(MissionId("m-0")) == []
+
+
+def test_the_end_is_on_the_disk_before_the_entry_goes(one: Canceller, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Record, its folders, then the removal and its folder: a power cut never takes the first alone."""
+    fill(one, 1)
+    done: list[str] = []
+    real_sync, real_remove = os.fsync, atomic.remove
+
+    def sync(fd: int) -> None:
+        done.append(os.path.basename(os.readlink(f"/proc/self/fd/{fd}")))
+        real_sync(fd)
+
+    def remove(fd: int, name: str) -> bool:
+        done.append("gone")
+        return real_remove(fd, name)
+
+    monkeypatch.setattr(os, "fsync", sync)
+    monkeypatch.setattr(atomic, "remove", remove)
+    with one.queue.change():
+        take_back(one.queue, one.runs, (MissionId("m-0"),), "someone", "")
+
+    assert done == ["run.json", "001", "dispatch", "m-0", "missions", ".kranz", "gone", "queue"]
+
+
+def test_a_thousand_are_cancelled_in_little_time(one: Canceller, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The price of each is its record and one unlink; the disk is waited for once a batch."""
+    fill(one, 1000)
+    synced: list[int] = []
+    real = atomic.sync_file_system
+
+    def sync(fd: int) -> None:
+        synced.append(fd)
+        real(fd)
+
+    monkeypatch.setattr(atomic, "sync_file_system", sync)
+    found = matching(one, "m-*")
+    began = time.process_time()
+    done = list(cancel_each(one, list(found), "", wait=False))
+    took = time.process_time() - began
+
+    assert len([each for each in done if isinstance(each, Answer) and each.result == "removed"]) == 1000
+    assert one.queue.places() == []
+    assert one.runs.last(MissionId("m-999")).outcome is Outcome.CANCELLED  # type: ignore[union-attr]
+    assert len(synced) == 16
+    assert took < 3
+
+
+def test_nobody_waits_long_for_the_lock(one: Canceller, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between two batches others have their turn."""
+    fill(one, 200)
+    held: list[float] = []
+    real = FileQueue.change
+
+    def change(self: FileQueue) -> object:
+        held.append(time.monotonic())
+        return real(self)
+
+    monkeypatch.setattr(FileQueue, "change", change)
+    list(cancel_each(one, list(matching(one, "m-*")), "", wait=False))
+
+    assert len(held) == 4
