@@ -38,6 +38,8 @@ _HINTING = frozenset({"enqueue", "release"})
 _HINT = f"begin; set local synchronous_commit = off; select pg_notify('{CHANNEL}', ''); commit"
 """After what makes work, in the same message but a transaction of its own that waits for no disk: transactions with
 notices are committed one at a time, and ours would queue for the disk one behind the other."""
+_LOCK_LIMIT = "set local lock_timeout = 10000"
+"""A step that waits for a table keeps everybody else from it: so it waits no longer than anybody would."""
 _MIGRATION_LOCK = 7_305_808_869_231_717_985
 _SCHEMA_TABLE = """create table if not exists kranzq_schema (
     version integer primary key, compatible integer not null, applied_at bigint not null, program text not null
@@ -235,6 +237,7 @@ def _once(connection: Connection, act: Callable[[_Transaction], R], head: str, u
 def _take_step(transaction: _Transaction, number: int, step: Sequence[str], program: str, where: str) -> None:
     """One step, under a lock that ends with its transaction; nothing when another program has taken it."""
     transaction.ask("select pg_advisory_xact_lock(:key)", key=_MIGRATION_LOCK)
+    transaction.ask(_LOCK_LIMIT)
     found = _schema(transaction)
     if not check(where, found) or found.version >= number:
         return
