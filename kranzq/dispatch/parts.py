@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from kranzq.backend import MissionQueue, Past
 from kranzq.busy.foreign import Engines
@@ -24,6 +24,9 @@ from kranzq.runner import Runner
 from kranzq.runs.keepers import WarmKeepers
 from kranzq.runs.retention import Keep
 from kranzq.trust.may_run import Gate
+
+if TYPE_CHECKING:
+    from kranzq.dispatch.items import Items
 
 
 class OpenQueue(MissionQueue, Protocol):
@@ -144,6 +147,10 @@ class Parts:
     """Pid and start ticks of processes of ours that tell hooks."""
     is_subreaper: bool = False
     """Whether orphans of a killed keeper come to this process."""
+    items: Callable[[], Items] | None = None
+    """The items of this checkout, made at the first call: when one is asked for, or when a claim on one was found."""
+    serves_items: bool = False
+    """Whether items are asked for."""
 
 
 @dataclass(slots=True)
@@ -154,6 +161,8 @@ class Memory:
     queue_key: tuple[int, int] | None = None
     said: set[tuple[str, str]] = field(default_factory=set)
     known: set[str] = field(default_factory=set)
+    item_is_next: bool = False
+    """Whether the work queue is asked first: after a mission of the file queue, for both get their turn."""
 
     def is_new(self, subject: str, text: str) -> bool:
         """Whether this was not said before; each reason is said once."""
@@ -171,6 +180,7 @@ class Ran:
     run: int
     ending: Ending
     fate: Fate
+    is_item: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,6 +90,10 @@ OF_A_VIRTUALENV = frozenset(
 MARKS = frozenset(
     {
         "KRANZ_CLAIM",
+        "KRANZ_ITEM_ATTEMPT",
+        "KRANZ_ITEM_ID",
+        "KRANZ_ITEM_PAYLOAD",
+        "KRANZ_ITEM_TITLE",
         "KRANZ_MISSION_DIR",
         "KRANZ_MISSION_ID",
         "KRANZ_REPO",
