@@ -45,7 +45,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "stop": ("kranzq.cli.dispatching:stop", "Stop the daemon of this checkout."),
     "recover": ("kranzq.cli.dispatching:recover", "After a crash: put every claim where it belongs."),
     "presence": ("kranzq.cli.presence:presence", "Say what you work on, and ask who else does; blocks nobody."),
-    "work": ("kranzq.cli.working:work", "Items that agents share: enqueue, claim, complete, list and the rest."),
+    "work": ("kranzq.cli.working:work", "Items that agents share: enqueue, claim, complete, list."),
     "schema": ("kranzq.cli.schema:schema", "The schema of the work queue's database: show, migrate."),
 }
 INTERRUPTED, TERMINATED = 130, 143
@@ -119,6 +119,9 @@ def _run(argv: Sequence[str]) -> int:
         return int(cli.main(list(argv), prog_name="kranzq", standalone_mode=False) or 0)
     except click.exceptions.Exit as done:
         return done.exit_code
+    except click.exceptions.NoArgsIsHelpError as fault:  # its lines are help, of which nothing was typed
+        fault.show()
+        return fault.exit_code
     except click.ClickException as fault:  # a usage error among them has 2
         shown = clean(fault.format_message())  # it repeats what was typed
         (

@@ -120,6 +120,17 @@ def test_higher_priority_first_then_the_older(ask: Ask) -> None:
     assert [one["item"]["id"] for one in ask("claim", "--count", "5")["claimed"]] == ["first", "second", "low"]
 
 
+@pytest.mark.parametrize("words", [[], ["work"], ["schema"], ["source"]])
+def test_a_group_alone_shows_its_help(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """Line by line, as one who does not know it yet needs it."""
+    assert run(words) == 2
+    shown = capsys.readouterr().err
+
+    assert shown.startswith("Usage: kranzq")
+    assert "\\n" not in shown
+    assert len(shown.splitlines()) > 5
+
+
 @pytest.mark.parametrize("verb", ["enqueue"])
 def test_help_says_which_priority_comes_first(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Whoever knows missions would take it the wrong way round."""
