@@ -119,14 +119,8 @@ def _run(argv: Sequence[str]) -> int:
         return int(cli.main(list(argv), prog_name="kranzq", standalone_mode=False) or 0)
     except click.exceptions.Exit as done:
         return done.exit_code
-    except click.exceptions.NoArgsIsHelpError as fault:  # its lines are help, of which nothing was typed
-        fault.show()
-        return fault.exit_code
     except click.ClickException as fault:  # a usage error among them has 2
-        shown = clean(fault.format_message())  # it repeats what was typed
-        (
-            click.UsageError(shown, fault.ctx) if isinstance(fault, click.UsageError) else click.ClickException(shown)
-        ).show()
+        _show(fault)
         return fault.exit_code
     except KranzqError as fault:
         complain_of(fault)
@@ -145,6 +139,15 @@ def _run(argv: Sequence[str]) -> int:
     except Exception as fault:  # noqa: BLE001 - the last resort: a person gets a sentence and a file, not a traceback
         complain(f"A fault of kranzq itself: {fault!r}.", f"  The report lies in {_report()}; please pass it on.")
         return EXIT_FAULT
+
+
+def _show(fault: click.ClickException) -> None:
+    """A fault of the call, whose text repeats what was typed; of the help of a group alone nothing was."""
+    if isinstance(fault, click.exceptions.NoArgsIsHelpError):
+        fault.show()
+        return
+    shown = clean(fault.format_message())
+    (click.UsageError(shown, fault.ctx) if isinstance(fault, click.UsageError) else click.ClickException(shown)).show()
 
 
 def _complete(argv: Sequence[str]) -> int:
