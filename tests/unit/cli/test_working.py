@@ -437,6 +437,40 @@ def test_many_items_at_once(ask: Ask, tmp_path: Path) -> None:
     assert ask("stats")["states"]["open"] == 1500
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--lease", "0"], "--lease must be more than 0"),
+        (["--lease", "25h"], "at most 24h"),
+        (["--lease", "soon"], "--lease must be"),
+        (["--wait", "-1"], "--wait must be"),
+        (["--count", "0"], "--count"),
+        (["--count", "2", "--request-id", "r"], "one item"),
+        (["--forever"], "for --exec"),
+        (["--fail-on-error"], "for --exec"),
+        (["--exec"], "no command"),
+        (["--json", "--exec", "true"], "exclude each other"),
+        (["--timeout", "0", "--exec", "true"], "--timeout must be more than 0"),
+        (["--agent", "n" * 201], "agent has 201 bytes"),
+        (["--group", "g" * 201], "group has 201 bytes"),
+    ],
+)
+def test_a_claim_that_is_wrong_claims_nothing(
+    words: list[str], said: str, ask: Ask, complained: Callable[..., str]
+) -> None:
+    """And says which part of it is."""
+    enqueue(ask)
+    assert said in complained("claim", *words)
+    assert ask("show", "one")["item"]["state"] == "open"
+
+
+def test_the_shortest_lease_is_one_all_the_same(ask: Ask) -> None:
+    """A lease that rounds to nothing is not the two minutes of one that was not said."""
+    enqueue(ask)
+    item = ask("claim", "--lease", "0.0001")["claimed"][0]["item"]
+    assert item["claim_expires"] - item["updated_at"] == 1
+
+
 def test_pages_follow_each_other(ask: Ask) -> None:
     """Each item once, the newest change first, and the last page says so; a made-up cursor is refused."""
     for number in range(7):
