@@ -34,7 +34,7 @@ def run_items(directory: str, command: Sequence[str], given: dict[str, Any]) -> 
     lease, who = lease_ms(directory, given["lease"]), holder(given["agent"])
     timeout = seconds_of("--timeout", given["timeout"], positive=True) if given["timeout"] is not None else None
     wait_for = seconds_of("--wait", given["wait_for"] or "0")
-    plan = agents.command_plan(os.environ, directory, command, timeout)
+    plan = agents.command_plan(os.environ, directory, command, timeout, given["url"])
     with open_store(directory, given["url"]) as store:
         worker = agents.worker(
             store,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from kranzq.model.checkout import Checkout
-from kranzq.model.database_url import has_password
+from kranzq.model.database_url import has_password, stripped
 from kranzq.model.entry import Entry
 from kranzq.model.outcome import Ending, NotStarted, Outcome
 from kranzq.runner import Prepared
@@ -102,6 +102,7 @@ MARKS = frozenset(
     }
 )
 NOT_PASSED_ON = GIT_LOCATIONS | OF_ONE_COMMIT | OF_THE_DISPATCHER | SESSION_MARKERS | OF_A_VIRTUALENV | MARKS
+WORK_URL = "KRANZQ_WORK_URL"
 _SECRET_WORDS = ("TOKEN", "SECRET", "KEY", "PASSWORD")
 _DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
 
@@ -156,6 +157,8 @@ class MissionRunner:
 def mission_environment(environ: Mapping[str, str], names: tuple[str, ...] | None = None) -> dict[str, str]:
     """A mission's environment: the dispatcher's without NOT_PASSED_ON and our secrets."""
     kept = {name: text for name, text in environ.items() if names is None or name in names}
+    if plain := stripped(kept.get(WORK_URL, "")):
+        kept[WORK_URL] = plain  # else what it enqueues would go to another database, and nobody would be told
     return {name: text for name, text in kept.items() if name not in NOT_PASSED_ON and not _is_secret(name, text)}
 
 

@@ -62,6 +62,7 @@ def test_what_a_command_is_told_and_what_is_kept_from_it(agents: Agents, isolate
     assert "s3cr3t" not in done.stdout + done.stderr
     assert "GIT_DIR" not in told
     assert told["OTHER"] == "stays"
+    assert told["KRANZQ_WORK_URL"] == database, "what it enqueues itself goes where it came from"
     assert {key: told[key] for key in told if key.startswith(("KRANZQ_ITEM_", "KRANZQ_AGENT"))} == {
         "KRANZQ_AGENT": "worker",
         "KRANZQ_AGENT_UID": "",
