@@ -101,7 +101,19 @@ MARKS = frozenset(
         "KRANZ_RUN_NUMBER",
     }
 )
-NOT_PASSED_ON = GIT_LOCATIONS | OF_ONE_COMMIT | OF_THE_DISPATCHER | SESSION_MARKERS | OF_A_VIRTUALENV | MARKS
+OF_AN_ITEM = frozenset(
+    {
+        "KRANZQ_ITEM_ATTEMPT",
+        "KRANZQ_ITEM_ID",
+        "KRANZQ_ITEM_KIND",
+        "KRANZQ_ITEM_PAYLOAD",
+        "KRANZQ_ITEM_TITLE",
+    }
+)
+"""What an agent tells the command of its item: nothing of it is true for what that command dispatches itself."""
+NOT_PASSED_ON = (
+    OF_AN_ITEM | GIT_LOCATIONS | OF_ONE_COMMIT | OF_THE_DISPATCHER | SESSION_MARKERS | OF_A_VIRTUALENV | MARKS
+)
 WORK_URL = "KRANZQ_WORK_URL"
 _SECRET_WORDS = ("TOKEN", "SECRET", "KEY", "PASSWORD")
 _DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
