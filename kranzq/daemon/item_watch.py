@@ -55,8 +55,7 @@ class ItemWatch:
             try:
                 sweeper = sweeper or self._opened()
                 hinted = self._wait()
-                self._sweep(sweeper)
-                if self._failures or hinted:
+                if self._sweep(sweeper) or self._failures or hinted:
                     self._items.hint()
                     self._wake.set()
                 self._failures = 0
@@ -89,11 +88,12 @@ class ItemWatch:
             self._bell.clear()
         return rang
 
-    def _sweep(self, sweeper: Sweeper) -> None:
-        """Sweep when it is due; after a failure ask at once whether the work queue answers."""
+    def _sweep(self, sweeper: Sweeper) -> bool:
+        """Sweep when it is due; whether something may be claimed by it. After a failure ask at once if it answers."""
         if self._items.is_away or self._failures:
             self._items.ask(lambda store: store.sweep(), at_once=True)
-        sweeper.sweep_if_due()
+        swept = sweeper.sweep_if_due()
+        return bool(swept)
 
     def _watch_file(self, path: str) -> None:
         """Hear of every write to the file and its log. Where that is impossible the loop's timer is soon enough."""

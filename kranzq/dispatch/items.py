@@ -30,8 +30,8 @@ from kranzq.runner import Runner
 
 R = TypeVar("R")
 KIND = "mission"
-ASK_EVERY_S = 5.0
-"""Without a hint the work queue is asked so often at most; the timer of the daemon asks less often."""
+ASK_EVERY_S = 60.0
+"""Without a hint the work queue is asked so often: a hint may be lost, and asking takes the busy lock."""
 COMPARE_EVERY_S = 60.0
 _AWAY_S = (1.0, 2.0, 5.0, 10.0, 30.0)
 _ANY = Entry(MissionId("item"))
