@@ -100,6 +100,10 @@ class Agents:
 
         return wait_for(look, f"a command runs: {self.log()}")
 
+    def tree_now(self, process: subprocess.Popen[bytes]) -> list[int]:
+        """What descends from an agent at this moment."""
+        return _below(process.pid)
+
     def close(self) -> None:
         """End everything that was started here, and whatever came of it."""
         left = [pid for process in self.started for pid in _below(process.pid)]

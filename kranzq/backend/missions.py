@@ -78,6 +78,22 @@ class MissionQueue(Protocol):
         """Take the candidate for a keeper; None when another was faster or the file is not the one that was read."""
         ...
 
+    def item_claim_name(self, mission: MissionId, pid: int, suffix: str) -> str:
+        """The name that the claim of a keeper on an item will have."""
+        ...
+
+    def claim_item(self, mission: MissionId, pid: int, suffix: str, content: bytes) -> Claimed:
+        """The claim of a keeper on an item of the work queue: made anew, with what is known of the item, durable."""
+        ...
+
+    def end_item(self, claimed: Claimed) -> None:
+        """Remove the claim on an item whose end was handed in."""
+        ...
+
+    def item_content(self, claimed: Claimed) -> bytes | None:
+        """What the claim on an item says of it; None when that cannot be read."""
+        ...
+
     def claims(self) -> Sequence[Claimed]:
         """All claims that lie in the queue, with inode and last touch."""
         ...

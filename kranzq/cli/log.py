@@ -7,13 +7,15 @@ from typing import TextIO
 
 from kranzq.cli.say import clean
 from kranzq.daemon.tell import sentence
-from kranzq.events import Event, subscribe
+from kranzq.events import Event, LeaseRenewed, subscribe
 
 
 def log_to(stream: TextIO) -> None:
     """Print each event from now on; a reader that went away does not stop a dispatcher."""
 
     def tell(event: Event) -> None:
+        if isinstance(event, LeaseRenewed):
+            return  # told by the thread that renews, which a reader that stands still must not stop
         try:
             stream.write(f"{time.strftime('%H:%M:%S')} {clean(sentence(event))}\n")
             stream.flush()

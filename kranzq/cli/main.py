@@ -45,7 +45,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "stop": ("kranzq.cli.dispatching:stop", "Stop the daemon of this checkout."),
     "recover": ("kranzq.cli.dispatching:recover", "After a crash: put every claim where it belongs."),
     "presence": ("kranzq.cli.presence:presence", "Say what you work on, and ask who else does; blocks nobody."),
-    "work": ("kranzq.cli.working:work", "Items that agents share: enqueue, claim, complete, list and the rest."),
+    "work": ("kranzq.cli.working:work", "Items that agents share: enqueue, claim, complete, list."),
     "schema": ("kranzq.cli.schema:schema", "The schema of the work queue's database: show, migrate."),
 }
 INTERRUPTED, TERMINATED = 130, 143
@@ -120,10 +120,7 @@ def _run(argv: Sequence[str]) -> int:
     except click.exceptions.Exit as done:
         return done.exit_code
     except click.ClickException as fault:  # a usage error among them has 2
-        shown = clean(fault.format_message())  # it repeats what was typed
-        (
-            click.UsageError(shown, fault.ctx) if isinstance(fault, click.UsageError) else click.ClickException(shown)
-        ).show()
+        _show(fault)
         return fault.exit_code
     except KranzqError as fault:
         complain_of(fault)
@@ -142,6 +139,15 @@ def _run(argv: Sequence[str]) -> int:
     except Exception as fault:  # noqa: BLE001 - the last resort: a person gets a sentence and a file, not a traceback
         complain(f"A fault of kranzq itself: {fault!r}.", f"  The report lies in {_report()}; please pass it on.")
         return EXIT_FAULT
+
+
+def _show(fault: click.ClickException) -> None:
+    """A fault of the call, whose text repeats what was typed; of the help of a group alone nothing was."""
+    if isinstance(fault, click.exceptions.NoArgsIsHelpError):
+        fault.show()
+        return
+    shown = clean(fault.format_message())
+    (click.UsageError(shown, fault.ctx) if isinstance(fault, click.UsageError) else click.ClickException(shown)).show()
 
 
 def _complete(argv: Sequence[str]) -> int:

@@ -188,7 +188,7 @@ def lease_ms(directory: str, text: str | None) -> int:
     if text is None:
         return round(working.work_config(os.environ, directory).work.lease * 1000)
     try:
-        return round(parse_lease(text) * 1000)
+        return max(1, round(parse_lease(text) * 1000))  # 0 would be: none was said
     except ValueError as fault:
         raise UsageFault(f"--lease {fault}.") from fault
 
@@ -246,11 +246,11 @@ def _text_of(directory: str, path: str) -> str:
         raise UsageFault(f"--result-file {path} is no UTF-8 text (at byte {fault.start}).") from fault
 
 
-def seconds_of(flag: str, text: str) -> float:
+def seconds_of(flag: str, text: str, *, positive: bool = False) -> float:
     """The length of time behind a flag. Raises UsageFault."""
-    from kranzq.config.values import parse_duration
+    from kranzq.config.values import parse_duration, parse_positive
 
     try:
-        return parse_duration(text)
+        return parse_positive(text) if positive else parse_duration(text)
     except ValueError as fault:
         raise UsageFault(f"{flag} {fault}.") from fault

@@ -32,9 +32,9 @@ def run_items(directory: str, command: Sequence[str], given: dict[str, Any]) -> 
     from kranzq.cli.work_showing import claimed_line
 
     lease, who = lease_ms(directory, given["lease"]), holder(given["agent"])
-    timeout = seconds_of("--timeout", given["timeout"]) if given["timeout"] is not None else None
+    timeout = seconds_of("--timeout", given["timeout"], positive=True) if given["timeout"] is not None else None
     wait_for = seconds_of("--wait", given["wait_for"] or "0")
-    plan = agents.command_plan(os.environ, directory, command, timeout)
+    plan = agents.command_plan(os.environ, directory, command, timeout, given["url"])
     with open_store(directory, given["url"]) as store:
         worker = agents.worker(
             store,

@@ -45,6 +45,10 @@ __all__ = [
 ]
 
 
+_ALONE = frozenset(setting.name for setting in SETTINGS if "." not in setting.name)
+"""Settings that stand in no table."""
+
+
 @dataclass(frozen=True, slots=True)
 class MissionSettings:
     """How a mission is run."""
@@ -113,6 +117,11 @@ class WorkSettings:
     lease: float
     retention: float
     sweep_seconds: float
+    command: tuple[str, ...] = ()
+    agent: str | None = None
+    """None: made of host and checkout."""
+    groups: tuple[str, ...] = ()
+    mission_lease: float = 900.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +134,8 @@ class Config:
     retention: RetentionSettings
     work: WorkSettings
     hooks: HookSettings
+    backends: tuple[str, ...] = ("file",)
+    """What a dispatcher serves."""
 
     @classmethod
     def load(
@@ -151,6 +162,7 @@ class Config:
             RetentionSettings(**_table(values, "retention")),
             WorkSettings(**_table(values, "work")),
             HookSettings(**_table(values, "hooks")),
+            _backends(values["backends"]),
         )
 
 
@@ -158,9 +170,17 @@ def _table(values: Mapping[str, object], table: str) -> dict[str, Any]:
     return {name.partition(".")[2]: value for name, value in values.items() if name.startswith(f"{table}.")}
 
 
+def _backends(value: object) -> tuple[str, ...]:
+    assert isinstance(value, tuple)
+    return value
+
+
 def _from_tables(where: str, tables: Mapping[str, object]) -> dict[str, object]:
     values: dict[str, object] = {}
     for table, keys in tables.items():
+        if table not in TABLES and table in _ALONE:
+            values[table] = setting_named(where, table).value_of(keys, where, table)
+            continue
         if not isinstance(keys, Mapping) and table in TABLES:
             raise BadSetting(where, table, "must be a table", f"Write [{table}] and its keys below it.")
         if table not in TABLES and not (isinstance(keys, Mapping) and keys):

@@ -41,6 +41,8 @@ def changes(environ: Mapping[str, str], seen: SettingsSeen) -> list[Change]:
     found = []
     for setting in SETTINGS:
         table, _, key = setting.name.partition(".")
+        if not key and table in tables:
+            found.append(Change(table, tables[table], getattr(now, table), getattr(then, table)))
         keys = tables.get(table)
         if isinstance(keys, Mapping) and key in keys:
             values = (getattr(getattr(config, table), key) for config in (now, then))

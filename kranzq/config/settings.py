@@ -10,14 +10,17 @@ from dataclasses import dataclass
 
 from kranzq.config.values import (
     one_of,
+    parse_backends,
     parse_cap,
     parse_command,
     parse_count,
     parse_database,
     parse_duration,
     parse_environment,
+    parse_groups,
     parse_hook,
     parse_lease,
+    parse_name,
     parse_positive,
     parse_size,
     parse_timeout,
@@ -72,6 +75,14 @@ class Setting:
 
 
 SETTINGS: tuple[Setting, ...] = (
+    Setting(
+        "backends",
+        "list of words",
+        ["file"],
+        'What a dispatcher serves: "file", the queue of its checkout, and perhaps "sql", items of the work queue.',
+        parse_backends,
+        split_names,
+    ),
     Setting(
         "mission.command",
         "list of texts",
@@ -191,6 +202,36 @@ SETTINGS: tuple[Setting, ...] = (
         parse_positive,
     ),
     Setting(
+        "work.command",
+        "list of texts",
+        [],
+        "What runs an item of the work queue in this checkout; without it mission.command does.",
+        parse_command,
+        split_command,
+    ),
+    Setting(
+        "work.agent",
+        'name or "auto"',
+        "auto",
+        "The name under which a dispatcher claims items; auto: kranzq@HOST:PATH of its checkout.",
+        parse_name,
+    ),
+    Setting(
+        "work.groups",
+        "list of names",
+        [],
+        "The groups whose items a dispatcher claims, besides that of its repository.",
+        parse_groups,
+        split_names,
+    ),
+    Setting(
+        "work.mission_lease",
+        "duration",
+        "15m",
+        "How long an item that runs in a checkout counts as held without a renewal.",
+        parse_lease,
+    ),
+    Setting(
         "hooks.enqueued",
         "list of texts",
         [],
@@ -231,7 +272,7 @@ SETTINGS: tuple[Setting, ...] = (
         split_command,
     ),
 )
-TABLES = frozenset(setting.name.partition(".")[0] for setting in SETTINGS)
+TABLES = frozenset(setting.name.partition(".")[0] for setting in SETTINGS if "." in setting.name)
 _BY_NAME = {setting.name: setting for setting in SETTINGS}
 
 
@@ -252,7 +293,7 @@ def unknown_setting(where: str, name: str) -> BadSetting:
     """The error about a name that is no setting, with the one that was probably meant."""
     import difflib  # noqa: PLC0415 - only a mistake needs it
 
-    forms = {name.partition(".")[2]: name for name in _BY_NAME} | {name: name for name in _BY_NAME}
+    forms = {name.rpartition(".")[2]: name for name in _BY_NAME} | {name: name for name in _BY_NAME}
     close = difflib.get_close_matches(name, forms, n=1) or difflib.get_close_matches(name, TABLES, n=1)
     advice = f"Did you mean {forms.get(close[0], close[0])!r}?" if close else "Known are: " + ", ".join(_BY_NAME)
     return BadSetting(where, name, "is unknown", advice)

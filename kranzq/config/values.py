@@ -17,6 +17,7 @@ PLACEHOLDERS = ("mission_id", "mission_dir", "repo")
 _LEAST_CAP = 64 * 1024
 _MOST_SECONDS = 3650 * 86400.0
 _MOST_LEASE_S = 86400.0
+_MOST_NAME, _MOST_GROUPS = 200, 60
 _DURATION = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,9})?) ?(s|m|h|d)?", re.ASCII)
 _SIZE = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?) ?(?:([kmgt])(i)?)?b?", re.ASCII | re.IGNORECASE)
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -141,6 +142,37 @@ def parse_hook(value: object) -> tuple[str, ...]:
     if command and (not command[0] or ("/" in command[0] and not command[0].startswith("/"))):
         raise ValueError("must begin with a program, by its name or its absolute path")
     return command
+
+
+BACKENDS = ("file", "sql")
+
+
+def parse_backends(value: object) -> tuple[str, ...]:
+    """What a dispatcher serves: `file`, the queue of its checkout, and perhaps `sql`, the work queue."""
+    wanted = _texts(value, 'must be a list with "file" and perhaps "sql"')
+    for word in wanted:
+        if word not in BACKENDS:
+            raise ValueError(f'has {word[:40]!r}; known are "file" and "sql"')
+    if "file" not in wanted:
+        raise ValueError('must have "file" in it: the queue of the checkout is always served')
+    return tuple(dict.fromkeys(wanted))
+
+
+def parse_name(value: object) -> str | None:
+    """A short name, or None for `auto`."""
+    if value == "auto":
+        return None
+    if not isinstance(value, str) or not value.strip() or len(value.encode()) > _MOST_NAME or not value.isprintable():
+        raise ValueError(f"must be a name of at most {_MOST_NAME} bytes, not {_shown(value)}")
+    return value
+
+
+def parse_groups(value: object) -> tuple[str, ...]:
+    """Names of groups."""
+    groups = _texts(value, "must be a list of names")
+    if len(groups) > _MOST_GROUPS:
+        raise ValueError(f"must have at most {_MOST_GROUPS} names")
+    return tuple(parse_name(group) or "auto" for group in groups)
 
 
 def parse_environment(value: object) -> tuple[str, ...] | None:

@@ -86,7 +86,7 @@ class _Drain:
         self.done.ran.append(ran)
         fault = is_environment_fault(ran.ending)
         self.done.later = self.done.later or fault or ran.ending.outcome is Outcome.DEFERRED
-        return None if fault or self._once else 0.0
+        return None if (fault and not ran.is_item) or self._once else 0.0
 
     def _busy(self, busy: IsBusy) -> float | None:
         self._looks += 1

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from kranzq.busy import record as busy_record
+from kranzq.daemon.item_service import ItemService
 from kranzq.daemon.lock_waiter import LockWaiter
 from kranzq.daemon.notify import ServiceManager
 from kranzq.daemon.outage import Outage
@@ -70,6 +71,7 @@ class Daemon:
         self._ran = 0
         self._outage = Outage()
         self._names: set[str] = set()
+        self._items = ItemService(self.wake)
 
     def run(self, serving: Callable[[], None] = lambda: None) -> None:
         """Serve the checkout until stopped; `serving` is called once it is ours. Raises DaemonRuns when it is not."""
@@ -87,11 +89,13 @@ class Daemon:
         try:
             self._watch()
             self.parts.keepers.warm()
+            self._items.follow(self.parts)
             self.manager.say("READY=1", f"STATUS=watching {self.parts.checkout.root}")
             self._serve()
         finally:
             self.manager.say("STOPPING=1")
             self._watcher.stop()
+            self._items.stop()
             self.parts.keepers.close()
             if not self.stopping.wanted or read_stop(self.parts.checkout.queue, ours) is not None:
                 forget_stop(self.parts.checkout.queue)
@@ -122,6 +126,7 @@ class Daemon:
             self._show()  # before the turn: it may last for hours
             if (renewed := self.renew(self.parts)) is not self.parts:
                 self.parts = renewed
+                self._items.follow(self.parts)
                 self._outage.end()  # other settings may have mended what nothing could be started for
             if (left := self._outage.left(self.parts)) > 0:
                 return min(left, self.timing.scan_s)
@@ -139,14 +144,8 @@ class Daemon:
         if not isinstance(result, IsBusy):
             self._busy_looks = 0
         match result:
-            case Ran(ending=ending):
-                self._ran += 1
-                self.parts.keepers.warm()
-                if not is_environment_fault(ending):
-                    self._outage.end()
-                    return 0.0
-                self._outage.begin(self.parts, ending.reason)
-                return min(self._outage.left(self.parts), self.timing.scan_s)
+            case Ran():
+                return self._after_run(result)
             case Left():
                 return None
             case Empty(due=due):
@@ -161,6 +160,17 @@ class Daemon:
                 return self.timing.scan_s
             case IsBusy():
                 return self._busy(result)
+
+    def _after_run(self, ran: Ran) -> float:
+        self._ran += 1
+        self.parts.keepers.warm()
+        if not is_environment_fault(ran.ending):
+            self._outage.end()
+            return 0.0
+        if ran.is_item:
+            return 0.0  # items have a pause of their own; whether missions can be started, the next one tells
+        self._outage.begin(self.parts, ran.ending.reason)
+        return min(self._outage.left(self.parts), self.timing.scan_s)
 
     def _busy(self, result: IsBusy) -> float:
         if result.recovered:

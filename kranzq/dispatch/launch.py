@@ -10,6 +10,7 @@ import contextlib
 import os
 import secrets
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from kranzq import __version__
 from kranzq.backend import Candidate
@@ -23,6 +24,7 @@ from kranzq.events import emit
 from kranzq.liveness import kranz_token, suffix_k4
 from kranzq.model.claim import Claimed
 from kranzq.model.clock import rfc3339
+from kranzq.model.entry import Entry
 from kranzq.model.ids import MissionId
 from kranzq.model.outcome import Ending, NotStarted, Outcome
 from kranzq.runner import Prepared
@@ -30,6 +32,9 @@ from kranzq.runs.folders import LOG, OUTPUT, RunFolder, Runs
 from kranzq.runs.keepers import Keeper, Order
 from kranzq.runs.preflight import why_not_the_same
 from kranzq.runs.record import RunRecord, render
+
+if TYPE_CHECKING:
+    from kranzq.dispatch.item_launch import ItemTry
 
 
 @dataclass(slots=True)
@@ -42,9 +47,13 @@ class Try:
     suffix: str
     timeout_s: float | None = None
     claimed: Claimed | None = None
+    item: ItemTry | None = None
+    """What is known of the item that it runs, if it is one's."""
 
     def close(self) -> None:
         """Close what is open; nothing is ended by it."""
+        if self.item is not None:
+            self.item.close()
         self.folder.close()
         self.keeper.close()
 
@@ -90,11 +99,12 @@ def undo(one: Try) -> None:
     one.close()
 
 
-def prepare(parts: Parts, queue: OpenQueue, holding: Holding, one: Try, chosen: Chosen) -> Prepared | Ending:
+def prepare(parts: Parts, queue: OpenQueue, holding: Holding, one: Try, entry: Entry) -> Prepared | Ending:
     """Step 6: what to start, or why not."""
     if (why := why_not_the_same(parts.checkout, queue.kranz_fd, holding.hold.keys[0])) is not None:
         return Ending(Outcome.NOT_STARTED, why, not_started=NotStarted.ENVIRONMENT, counted=False)
-    return parts.runner.prepare(parts.checkout, chosen.entry, marks(parts, one))
+    runner = parts.runner if one.item is None else one.item.runner
+    return runner.prepare(parts.checkout, entry, marks(parts, one))
 
 
 def start(parts: Parts, queue: OpenQueue, holding: Holding, one: Try, prepared: Prepared) -> Ending | None:
@@ -147,6 +157,7 @@ def marks(parts: Parts, one: Try) -> dict[str, str]:
         "KRANZ_RUN_DIR": one.folder.path,
         "KRANZ_RUN_NUMBER": str(one.record.run),
         "KRANZ_CLAIM": f"{one.record.nonce}:{one.record.lock}",
+        **(one.item.marks if one.item is not None else {}),
     }
 
 
@@ -184,6 +195,7 @@ def _order(parts: Parts, one: Try, prepared: Prepared) -> Order:
         timeout_seconds=one.timeout_s if one.timeout_s is not None else parts.settings.timeout_s,
         grace_seconds=parts.settings.grace_s,
         on_survivors=parts.settings.on_survivors,
+        lease_ends_boottime=one.item.lease_ends if one.item is not None else None,
         sync_parents=min(4, 1 + one.folder.made),
         record=render(replace(one.record, state="running")).decode(),
         output_cap=parts.settings.output_cap,

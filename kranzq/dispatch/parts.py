@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from kranzq.runs.keepers import WarmKeepers
     from kranzq.trust.may_run import Gate
 
+if TYPE_CHECKING:
+    from kranzq.dispatch.items import Items
+
 
 class OpenQueue(MissionQueue, Protocol):
     """A queue whose directories are open for the length of one turn."""
@@ -150,6 +153,10 @@ class Parts:
     """Pid and start ticks of processes of ours that tell hooks."""
     is_subreaper: bool = False
     """Whether orphans of a killed keeper come to this process."""
+    items: Callable[[], Items] | None = None
+    """The items of this checkout, made at the first call: when one is asked for, or when a claim on one was found."""
+    serves_items: bool = False
+    """Whether items are asked for."""
 
 
 @dataclass(slots=True)
@@ -161,6 +168,8 @@ class Memory:
     said: set[tuple[str, str]] = field(default_factory=set)
     known: set[str] = field(default_factory=set)
     examined: Examined = field(default_factory=Examined)
+    item_is_next: bool = False
+    """Whether the work queue is asked first: after a mission of the file queue, for both get their turn."""
 
     def is_new(self, subject: str, text: str) -> bool:
         """Whether this was not said before; each reason is said once."""
@@ -178,6 +187,7 @@ class Ran:
     run: int
     ending: Ending
     fate: Fate
+    is_item: bool = False
 
 
 @dataclass(frozen=True, slots=True)

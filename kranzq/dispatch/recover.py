@@ -128,7 +128,8 @@ class Recovery:
             return found("stays: its leftovers could not be ended", left)
         # read only now: before the holder was proven gone it could still have written
         settled = settle(self.parts, self.queue, self.runs, claimed, self._record_again(claimed))
-        if settled is not None and isinstance(settled.fate, Return) and record is not None:
+        is_entry = not claimed.place.is_item  # of what becomes of an item the work queue tells
+        if settled is not None and isinstance(settled.fate, Return) and record is not None and is_entry:
             emit(PutBack(str(claimed.place.mission), claimed.place.name, judged.evidence))
         return found(_action(settled))
 
@@ -223,6 +224,8 @@ def reported_survivors(runs: Runs, record: RunRecord) -> Mapping[int, int | None
 def _action(settled: Settled | None) -> str:
     if settled is None:
         return "was settled by somebody else"
+    if settled.waits is not None:
+        return f"its end waits for the work queue: {settled.waits}"
     if settled.ending.outcome is Outcome.NEVER_BEGAN and isinstance(settled.fate, Return):
         return "put back: it had not begun"
     if settled.ending.outcome is Outcome.INTERRUPTED and isinstance(settled.fate, Return):

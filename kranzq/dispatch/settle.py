@@ -20,6 +20,7 @@ from kranzq.events import Ended, PutBack, emit
 from kranzq.liveness import boot_id
 from kranzq.model.claim import Claimed, Place
 from kranzq.model.clock import rfc3339, seconds_of
+from kranzq.model.item_run import decide_item
 from kranzq.model.outcome import Ending, Fate, NotStarted, Outcome, Retire, Return, Rotate, fate_name
 from kranzq.model.policy import Counters, decide
 from kranzq.runs.folders import CANCEL, RunFolder, Runs
@@ -34,6 +35,8 @@ class Settled:
 
     ending: Ending
     fate: Fate
+    waits: str | None = None
+    """Why the work queue was not told of the end of an item yet, half a sentence."""
 
 
 def settle(
@@ -49,15 +52,32 @@ def settle(
 
     `told` is the end as the keeper told it over its socket, for the case that its folder was removed.
     """
+    settled = None
     if queue.still_there(claimed):  # looked at first: without its claim there may be no directory for the lock either
         if record is not None:
             _note_tree(parts, runs, record, told)  # before the lock: it reads much
         with queue.change():
             if queue.still_there(claimed):
-                return settle_place(parts, queue, runs, claimed.place, record, told=told)
+                settled = settle_place(parts, queue, runs, claimed.place, record, told=told)
+    if settled is not None:
+        return _handed_in(parts, queue, runs, claimed, record, settled) if claimed.place.is_item else settled
     if record is not None:
-        _record_end_without_claim(parts, runs, record, told)
+        settle_without_claim(parts, queue, runs, record, told=told)
     return None
+
+
+def _handed_in(
+    parts: Parts, queue: MissionQueue, runs: Runs, claimed: Claimed, record: RunRecord | None, settled: Settled
+) -> Settled:
+    """Tell the work queue of an item's end, with no lock of ours held. The claim goes when it has heard."""
+    from kranzq.dispatch import item_end  # noqa: PLC0415 - only where there are items
+
+    if parts.items is None:
+        return replace(settled, waits="no work queue is configured here")
+    if record is None or record.item is None:
+        return replace(settled, waits=item_end.give_back_unrecorded(parts, queue, claimed))
+    why = item_end.hand_in(parts, queue, runs, claimed, record, settled.ending, settled.fate)
+    return replace(settled, waits=why)
 
 
 def _note_tree(parts: Parts, runs: Runs, record: RunRecord, told: ExitRecord | None) -> None:
@@ -72,19 +92,34 @@ def _note_tree(parts: Parts, runs: Runs, record: RunRecord, told: ExitRecord | N
             note_tree(parts.checkout, folder, current, ending, end)
 
 
-def _record_end_without_claim(parts: Parts, runs: Runs, record: RunRecord, told: ExitRecord | None) -> None:
-    """Somebody removed the claim from outside: nothing is to be carried out, but how the run ended is kept."""
+def settle_without_claim(
+    parts: Parts, queue: MissionQueue, runs: Runs, record: RunRecord, *, told: ExitRecord | None = None
+) -> None:
+    """Somebody removed the claim from outside: nothing is to be carried out, but how the run ended is kept.
+
+    The end of an item reaches the work queue all the same, as far as it is known.
+    """
     folder = runs.open(record.mission, record.run)
     if folder is None:
         return
     with folder:
         current = folder.read() or record
         end = folder.read_exit(record.nonce) or told
-        if current.state == "ended" or end is None:
+        if current.state != "ended":
+            if end is None and record.item is None:
+                return
+            ending = ending_of(current, end, cancel=folder.wished(CANCEL) is not None)
+            fate = Retire() if record.item is None else _fate(parts, runs, current, ending, folder.not_before())
+            current = folder.write(_ended(current, ending, fate, end, parts.clock.now()), sync=True)
+            emit(
+                Ended(str(current.mission), current.run, ending.outcome.value, fate_name(fate), "its claim was removed")
+            )
+        elif record.item is None:
             return
-        ending = ending_of(current, end, cancel=folder.wished(CANCEL) is not None)
-        folder.write(_ended(current, ending, Retire(), end, parts.clock.now()), sync=True)
-    emit(Ended(str(current.mission), current.run, ending.outcome.value, fate_name(Retire()), "its claim was removed"))
+    if record.item is not None and parts.items is not None and current.fate is not None:
+        from kranzq.dispatch import item_end  # noqa: PLC0415 - only where there are items
+
+        item_end.hand_in(parts, queue, runs, None, current, ending_in(current), current.fate)
 
 
 def settle_place(
@@ -97,6 +132,8 @@ def settle_place(
     told: ExitRecord | None = None,
 ) -> Settled | None:
     """As `settle`, for a claim or an entry that is there; `change` must be held."""
+    if record is None and place.is_item:
+        return Settled(Ending(Outcome.NEVER_BEGAN, "the record of its run is gone", counted=False), Return())
     if record is None:
         fate = queue.carry_out(place, Return())
         emit(PutBack(str(place.mission), place.name, "no record names it"))
@@ -106,7 +143,8 @@ def settle_place(
         if folder is not None:
             stack.enter_context(folder)
         current = (folder.read() if folder is not None else None) or record
-        if current.state != "ended":
+        is_decided = current.state == "ended"
+        if not is_decided:
             number = _decided(parts, queue, runs, folder, current, told)
             current = stack.enter_context(number)
             if folder is not None:
@@ -115,8 +153,9 @@ def settle_place(
         assert current.fate is not None
         ending = ending_in(current)
         # told before it is done: whoever is killed in between leaves the fate to the next one, who tells it once more
-        emit(Ended(str(current.mission), current.run, ending.outcome.value, fate_name(current.fate), ending.reason))
-        fate = queue.carry_out(place, current.fate)
+        if not (is_decided and place.is_item):  # that may be repeated for as long as the work queue is away
+            emit(Ended(str(current.mission), current.run, ending.outcome.value, fate_name(current.fate), ending.reason))
+        fate = current.fate if place.is_item else queue.carry_out(place, current.fate)
     return Settled(ending, fate)
 
 
@@ -195,16 +234,20 @@ def _decided(
     not_before = _asked_for(folder, ending, end, now)
     if not_before is not None and ending.outcome in {Outcome.SUCCEEDED, Outcome.FAILED}:
         ending = replace(ending, outcome=Outcome.DEFERRED, reason="it asked to be run later")
-    fate = decide(
+    fate = _fate(parts, runs, record, ending, not_before)
+    with _number_for(queue, runs, record, fate) as final:
+        yield _ended(record, ending, final, end, now)
+
+
+def _fate(parts: Parts, runs: Runs, record: RunRecord, ending: Ending, not_before: float | None) -> Fate:
+    return (decide if record.item is None else decide_item)(
         ending,
         counters_of(runs.records(record.mission), record),
         parts.settings.limits(record.retries),
-        now=now,
+        now=parts.clock.now(),
         jitter=parts.jitter,
         not_before=not_before,
     )
-    with _number_for(queue, runs, record, fate) as final:
-        yield _ended(record, ending, final, end, now)
 
 
 def _asked_for(folder: RunFolder | None, ending: Ending, end: ExitRecord | None, now: float) -> float | None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from kranzq.dispatch import launch
+from dataclasses import replace
+
+from kranzq.dispatch import item_turn, launch
 from kranzq.dispatch.admission import admit_inbox
-from kranzq.dispatch.choose import Chosen, choose, nothing_to_do
+from kranzq.dispatch.choose import choose, nothing_to_do
 from kranzq.dispatch.evidence import MISSION, Backstop
 from kranzq.dispatch.hold import Holding, take_hold
 from kranzq.dispatch.launch import Try
@@ -13,6 +15,7 @@ from kranzq.dispatch.recover import Recovery, Report
 from kranzq.dispatch.settle import settle
 from kranzq.dispatch.watch_over import Interrupts, Watched, watch_over
 from kranzq.events import Warned, emit
+from kranzq.model.entry import Entry
 from kranzq.model.outcome import Ending, NotStarted, Outcome, Retire
 from kranzq.runs.folders import RETURN, Runs
 from kranzq.runs.record import ExitRecord
@@ -26,11 +29,13 @@ def turn(parts: Parts, memory: Memory, backstop: Backstop, interrupts: Interrupt
         admit_inbox(parts.checkout, lambda: parts, queue, memory)
         if (reason := queue.paused()) is not None:
             Recovery(parts, queue, backstop).recover()
+            item_turn.adopt(parts, queue)
             return Paused(reason)
         queue.tidy_up(memory.examined)
-        if (idle := nothing_to_do(parts, queue, memory)) is not None:
+        if (idle := nothing_to_do(parts, queue, memory)) is not None and not item_turn.is_worth_asking(parts):
             return idle
         taken = take_hold(parts, queue, memory, backstop)
+        item_turn.adopt(parts, queue)
         if isinstance(taken, IsBusy):
             return taken
         holding, report = taken
@@ -41,6 +46,7 @@ def recover_only(parts: Parts, memory: Memory, backstop: Backstop) -> IsBusy | R
     """Steps 1 and 2 and nothing more: settle what has ended, start nothing."""
     with parts.open_queue() as queue:
         taken = take_hold(parts, queue, memory, backstop)
+        item_turn.adopt(parts, queue)
         if isinstance(taken, IsBusy):
             return taken
         holding, report = taken
@@ -69,18 +75,12 @@ def _with_hold(
 ) -> Result:
     unlock, one = False, None
     try:
-        while True:
-            if interrupts.wanted:
-                return Empty({}, claims=len(report.findings))
-            chosen, passed = choose(parts, queue, memory)
-            if chosen is None:
-                return Empty(passed, queue.next_due(), len(report.findings))
-            one = launch.record(parts, queue, holding, chosen)
-            if launch.claim(queue, one, chosen.candidate):
-                break
-            one = None
-            holding.name_dispatcher()
-        watched, refused = _run(parts, queue, holding, one, chosen, interrupts)
+        taken = _take(parts, queue, memory, holding, interrupts)
+        if isinstance(taken, Empty):
+            return replace(taken, claims=len(report.findings))
+        one, entry = taken
+        memory.item_is_next = one.item is None
+        watched, refused = _run(parts, queue, holding, one, entry, interrupts)
         if watched.left:
             return Left(one.record.mission, one.record.run)
         unlock = watched.safe  # the end is in hand, or nothing was started, whatever becomes of settling
@@ -96,11 +96,42 @@ def _with_hold(
             one.close()
 
 
+def _take(
+    parts: Parts, queue: OpenQueue, memory: Memory, holding: Holding, interrupts: Interrupts
+) -> tuple[Try, Entry] | Empty:
+    """Steps 3 to 5, for an entry or an item; both are looked at, and who had the last mission comes second."""
+    taken = None if memory.item_is_next else _take_entry(parts, queue, memory, holding, interrupts)
+    if taken is None or (isinstance(taken, Empty) and not interrupts.wanted):
+        one = item_turn.begin(parts, queue, holding)
+        if one is not None:
+            return one, Entry(one.record.mission)
+    return _take_entry(parts, queue, memory, holding, interrupts) if taken is None else taken
+
+
+def _take_entry(
+    parts: Parts, queue: OpenQueue, memory: Memory, holding: Holding, interrupts: Interrupts
+) -> tuple[Try, Entry] | Empty:
+    while not interrupts.wanted:
+        chosen, passed = choose(parts, queue, memory)
+        if chosen is None:
+            return Empty(passed, queue.next_due())
+        one = launch.record(parts, queue, holding, chosen)
+        try:
+            taken = launch.claim(queue, one, chosen.candidate)
+        except BaseException:
+            launch.undo(one)
+            raise
+        if taken:
+            return one, chosen.entry
+        holding.name_dispatcher()
+    return Empty({})
+
+
 def _run(
-    parts: Parts, queue: OpenQueue, holding: Holding, one: Try, chosen: Chosen, interrupts: Interrupts
+    parts: Parts, queue: OpenQueue, holding: Holding, one: Try, entry: Entry, interrupts: Interrupts
 ) -> tuple[Watched, Ending | None]:
     """Steps 6 to 8. The second value is why it could not be started."""
-    prepared = launch.prepare(parts, queue, holding, one, chosen)
+    prepared = launch.prepare(parts, queue, holding, one, entry)
     if interrupts.wanted:
         prepared = Ending(Outcome.NOT_STARTED, _TOLD_TO_STOP, not_started=NotStarted.REQUEST, counted=False)
     refused = prepared if isinstance(prepared, Ending) else launch.start(parts, queue, holding, one, prepared)
@@ -119,5 +150,7 @@ def _settle(parts: Parts, queue: OpenQueue, one: Try, watched: Watched, refused:
     if settled is None:  # somebody else settled it, or its claim was removed from outside
         ending = told.ending if told is not None else Ending(Outcome.INTERRUPTED, "its claim is gone")
         emit(Warned(f"{one.record.mission} {ending.outcome.value} (run {one.record.run}); its claim is there no more"))
-        return Ran(one.record.mission, one.record.run, ending, Retire())
-    return Ran(one.record.mission, one.record.run, settled.ending, settled.fate)
+        return Ran(one.record.mission, one.record.run, ending, Retire(), one.item is not None)
+    if one.item is not None:
+        one.item.ended(settled.ending, parts.jitter())
+    return Ran(one.record.mission, one.record.run, settled.ending, settled.fate, one.item is not None)

@@ -7,6 +7,7 @@ sleeps, so it is over here no later than where the store counts it.
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable
 from typing import Protocol
@@ -17,7 +18,7 @@ from kranzq.model.work import Held, ItemClaim
 
 RENEW_AT = 1 / 3
 """Renewals begin after a third of the lease: two of them may fail before it is over."""
-_TRY_AGAIN_AT = 1 / 30
+_TRY_AGAIN_AT, _FIRST_AGAIN_S = 1 / 30, 1.0
 _TICK_S = 1.0  # the wait of a thread does not go on while the host sleeps; so it looks once a second
 
 
@@ -33,10 +34,10 @@ class KeptLease:
     """The lease of one claim, from `begin` to `close`. `won_at` is the boot clock before the claim was asked for.
 
     `confirmed` is called with the end of the lease on the boot clock, `lost` with the sentence that tells why the claim
-    is not ours any more; both from the renewing thread.
+    is not ours any more; both from the renewing thread. `longest_s`: renew at least that often, however long the lease.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what is kept, and whom it tells of it; each of them once
         self,
         store: Renews,
         claim: Held,
@@ -45,12 +46,15 @@ class KeptLease:
         *,
         confirmed: Callable[[float], None],
         lost: Callable[[KranzqError], None],
+        longest_s: float = math.inf,
         clock: Seconds = boot_clock,
     ) -> None:
         self._store, self._claim, self._lease = store, claim, lease_s
         self._confirmed, self._lost, self._clock = confirmed, lost, clock
         self._held_from = won_at
-        self._due = won_at + lease_s * RENEW_AT
+        self._period = min(lease_s * RENEW_AT, longest_s)
+        self._due = won_at + self._period
+        self._again = 0.0
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._keep, name=f"lease of {claim.id}", daemon=True)
         self.loss: KranzqError | None = None
@@ -74,7 +78,8 @@ class KeptLease:
     def renew_if_due(self) -> float:
         """Renew when it is time; seconds until it is time again. The thread's one step; after a loss it is never time.
 
-        A renewal that failed is tried again after a thirtieth of the lease, so about twenty times before it is over.
+        A renewal that failed is tried again soon, then less often, but after a thirtieth of the lease at the latest: so
+        about twenty times before it is over.
         """
         if self.loss is not None:
             return _TICK_S
@@ -89,11 +94,12 @@ class KeptLease:
                 self._lost(fault)
         except Exception as fault:  # noqa: BLE001 - whatever it was, the thread must live to try again
             self.trouble = fault.sentence if isinstance(fault, KranzqError) else repr(fault)
-            self._due = self._clock() + self._lease * _TRY_AGAIN_AT
+            self._again = min(max(_FIRST_AGAIN_S, self._again * 2), self._lease * _TRY_AGAIN_AT)
+            self._due = self._clock() + self._again
         else:
             self.trouble = None
             self._held_from = began
-            self._due = began + self._lease * RENEW_AT
+            self._due, self._again = began + self._period, 0.0
             self._confirmed(self.ends)
         return max(0.0, self._due - self._clock())
 

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from kranzq.model.process import ProcessIdentity
 
 
+ITEM_MARK = ".item."
+"""Begins the name of a claim whose work is an item of the work queue; the file is no entry and goes to no place."""
+
+
 @dataclass(frozen=True, slots=True)
 class Holder:
     """Who takes work: a name for people, the process where it is one of this machine, the agent's uid if known."""
@@ -42,6 +46,11 @@ class Place:
     priority: int
     number: int
     due_ms: int | None = None
+
+    @property
+    def is_item(self) -> bool:
+        """Whether what was claimed is an item of the work queue."""
+        return self.name.startswith(ITEM_MARK)
 
 
 @dataclass(frozen=True, slots=True)

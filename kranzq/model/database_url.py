@@ -71,6 +71,15 @@ def shown(url: str) -> str:
     return f"{scheme}://{body}{question}{'&'.join(parts)}"
 
 
+def stripped(url: str) -> str | None:
+    """A URL without its password, for whoever may know the database and not the secret; None where it is unclear."""
+    if not has_password(url):
+        return url
+    told = re.sub(rf":{re.escape(_HIDDEN)}@", "@", shown(url), count=1)
+    told = re.sub(rf"[^?&]*={re.escape(_HIDDEN)}(&|$)", "", told).rstrip("?&")
+    return None if _HIDDEN in told else told
+
+
 def without_passwords(text: str) -> str:
     """A text of somebody else's making, such as a settings file, with the passwords of URLs in it hidden."""
     return _IN_TEXT.sub(rf"\1:{_HIDDEN}@", text)

@@ -89,7 +89,7 @@ class NewItem:
     def __post_init__(self) -> None:
         """Check every field. Raises UsageFault."""
         for name, text in (("title", self.title), ("payload", self.payload)):
-            if not text.strip():
+            if type(text) is str and not text.strip():
                 raise UsageFault(f"{name} is blank.", "An item needs a title and a payload.")
         if (self.target.agent or self.target.uid) and self.target.group:
             raise UsageFault("An item is for one agent or for one group, not for both.", "Leave one of them out.")
@@ -106,8 +106,8 @@ class NewItem:
             ("key", self.key),
         ):
             check_text(name, text, MOST_NAME)
-        _check_number("priority", self.priority, -_MOST_PRIORITY, _MOST_PRIORITY)
-        _check_number("max_attempts", self.max_attempts, 1, MOST_ATTEMPTS)
+        check_number("priority", self.priority, -_MOST_PRIORITY, _MOST_PRIORITY)
+        check_number("max_attempts", self.max_attempts, 1, MOST_ATTEMPTS)
         if self.not_before is not None:
             check_moment("not_before", self.not_before)
 
@@ -215,7 +215,12 @@ class Stats:
 
 
 def lease_ms(wanted: int | None) -> int:
-    """The lease that is given: what is missing or not above zero is the default, and none is longer than a day."""
+    """The lease that is given: what is missing or not above zero is the default, and none is longer than a day.
+
+    Raises UsageFault for what is no whole number.
+    """
+    if wanted is not None and type(wanted) is not int:
+        raise UsageFault(f"lease_ms must be a whole number of milliseconds, not {str(wanted)[:40]!r}.")
     return DEFAULT_LEASE_MS if wanted is None or wanted <= 0 else min(wanted, MOST_LEASE_MS)
 
 
@@ -233,6 +238,8 @@ def same_holder(name: str, uid: str, other_name: str, other_uid: str) -> bool:
 
 def check_text(name: str, text: str, most: int) -> None:
     """Refuse a text that is too long or that a database does not keep. Raises UsageFault."""
+    if not issubclass(type(text), str):  # from JSON it may be anything
+        raise UsageFault(f"{name} must be a text, not {str(text)[:40]!r}.")
     if "\0" in text:
         raise UsageFault(f"{name} holds a NUL character, which no database keeps.", "Take it out.")
     try:
@@ -247,11 +254,19 @@ def check_text(name: str, text: str, most: int) -> None:
 
 def check_moment(name: str, ms: int) -> None:
     """Refuse wall milliseconds that cannot be meant. Raises UsageFault."""
-    _check_number(name, ms, 0, int(LATEST_S * 1000))
+    check_number(name, ms, 0, int(LATEST_S * 1000))
     if 0 < ms < _SECONDS_NOT_MS:
         raise UsageFault(f"{name} {ms} lies before 1974: that looks like seconds.", "Give milliseconds since 1970.")
 
 
-def _check_number(name: str, value: int, least: int, most: int) -> None:
+def check_number(name: str, value: int, least: int, most: int) -> None:
+    """Refuse what is no whole number of that range. Raises UsageFault."""
     if type(value) is not int or not least <= value <= most:
         raise UsageFault(f"{name} must be a whole number from {least} to {most}, not {str(value)[:40]!r}.")
+
+
+def span_ms(name: str, seconds: float, least: float, most: float) -> int:
+    """A length of time in milliseconds. Raises UsageFault for what is no number of seconds of that range."""
+    if type(seconds) not in {int, float} or not least <= seconds <= most:
+        raise UsageFault(f"{name} must be from {least:g} to {most:g} seconds, not {str(seconds)[:40]!r}.")
+    return round(seconds * 1000)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from kranzq.model.checkout import Checkout
-from kranzq.model.database_url import has_password
+from kranzq.model.database_url import has_password, stripped
 from kranzq.model.entry import Entry
 from kranzq.model.outcome import Ending, NotStarted, Outcome
 from kranzq.runner import Prepared
@@ -90,6 +90,10 @@ OF_A_VIRTUALENV = frozenset(
 MARKS = frozenset(
     {
         "KRANZ_CLAIM",
+        "KRANZ_ITEM_ATTEMPT",
+        "KRANZ_ITEM_ID",
+        "KRANZ_ITEM_PAYLOAD",
+        "KRANZ_ITEM_TITLE",
         "KRANZ_MISSION_DIR",
         "KRANZ_MISSION_ID",
         "KRANZ_REPO",
@@ -97,7 +101,20 @@ MARKS = frozenset(
         "KRANZ_RUN_NUMBER",
     }
 )
-NOT_PASSED_ON = GIT_LOCATIONS | OF_ONE_COMMIT | OF_THE_DISPATCHER | SESSION_MARKERS | OF_A_VIRTUALENV | MARKS
+OF_AN_ITEM = frozenset(
+    {
+        "KRANZQ_ITEM_ATTEMPT",
+        "KRANZQ_ITEM_ID",
+        "KRANZQ_ITEM_KIND",
+        "KRANZQ_ITEM_PAYLOAD",
+        "KRANZQ_ITEM_TITLE",
+    }
+)
+"""What an agent tells the command of its item: nothing of it is true for what that command dispatches itself."""
+NOT_PASSED_ON = (
+    OF_AN_ITEM | GIT_LOCATIONS | OF_ONE_COMMIT | OF_THE_DISPATCHER | SESSION_MARKERS | OF_A_VIRTUALENV | MARKS
+)
+WORK_URL = "KRANZQ_WORK_URL"
 _SECRET_WORDS = ("TOKEN", "SECRET", "KEY", "PASSWORD")
 _DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
 
@@ -152,6 +169,8 @@ class MissionRunner:
 def mission_environment(environ: Mapping[str, str], names: tuple[str, ...] | None = None) -> dict[str, str]:
     """A mission's environment: the dispatcher's without NOT_PASSED_ON and our secrets."""
     kept = {name: text for name, text in environ.items() if names is None or name in names}
+    if plain := stripped(kept.get(WORK_URL, "")):
+        kept[WORK_URL] = plain  # else what it enqueues would go to another database, and nobody would be told
     return {name: text for name, text in kept.items() if name not in NOT_PASSED_ON and not _is_secret(name, text)}
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from kranzq import __version__
 from kranzq.errors import BadMissionId
 from kranzq.model.ids import MissionId
+from kranzq.model.item_run import ItemOfRun
 from kranzq.model.outcome import Ending, Fate, NotStarted, Outcome, fate_from_json, fate_to_json
 from kranzq.model.process import ProcessIdentity
 from kranzq.model.tree import Tree
@@ -64,6 +65,8 @@ class RunRecord:
     retries: int = 0
     tree: Tree | None = None
     version: str = __version__
+    item: ItemOfRun | None = None
+    """The item of the work queue that it runs, if it is one's; then no entry was taken."""
 
     @property
     def began(self) -> bool:
@@ -106,6 +109,8 @@ def render(record: RunRecord) -> bytes:
         "retries": record.retries,
         "tree": record.tree.to_json() if record.tree is not None else None,
     }
+    if record.item is not None:
+        shown["item"] = record.item.to_json()
     return json.dumps(shown, indent=1).encode()
 
 
@@ -159,6 +164,7 @@ def parse(data: bytes) -> RunRecord | None:
         retries=_whole(value, "retries") or 0,
         tree=Tree.from_json(value.get("tree")),
         version=_text(value, "kranzq"),
+        item=ItemOfRun.from_json(value.get("item")),
     )
 
 

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kranzq.errors import UsageFault
-from kranzq.wiring.working import work_config
+from kranzq.model.database_url import stripped
+from kranzq.wiring.working import database_url, work_config
 
 if TYPE_CHECKING:
     from kranzq.agents.item_command import CommandPlan
@@ -20,12 +21,15 @@ _DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
 
 
 def command_plan(
-    environ: Mapping[str, str], directory: str, command: Sequence[str], timeout_s: float | None
+    environ: Mapping[str, str], directory: str, command: Sequence[str], timeout_s: float | None, url: str | None
 ) -> CommandPlan:
-    """How a command is run with items. Raises UsageFault when it is not there: then nothing is claimed for it."""
+    """How a command is run with items of the database `url`, which it is told of without a password.
+
+    Raises UsageFault when the command is not there: then nothing is claimed for it.
+    """
     from kranzq.agents.item_command import CommandPlan
     from kranzq.runner import Prepared
-    from kranzq.runs.command import find_executable, mission_environment
+    from kranzq.runs.command import WORK_URL, find_executable, mission_environment
     from kranzq.runs.item_folder import sweep_item_folders
     from kranzq.trust.key import state_dir
 
@@ -34,6 +38,8 @@ def command_plan(
         raise UsageFault(f"The command {command[0]!r} was not found, or is not executable.", "Nothing was claimed.")
     mission = work_config(environ, directory).mission
     env = {**mission_environment(environ, mission.environment), "PWD": directory}
+    if (plain := stripped(database_url(url, environ, directory).text)) is not None:
+        env[WORK_URL] = plain
     sweep_item_folders(state_dir(environ))
     return CommandPlan(
         Prepared(executable, tuple(command), env, directory),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+import functools
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from kranzq.model.checkout import Checkout
@@ -13,6 +14,7 @@ from kranzq.wiring.trusting import gate
 
 if TYPE_CHECKING:
     from kranzq.config import Config
+    from kranzq.dispatch.items import Items
     from kranzq.dispatch.parts import Parts, Settings
     from kranzq.runner import Runner
 
@@ -42,7 +44,32 @@ def dispatcher_parts(
         settings=turn_settings(config),
         obstacle=lambda: why_not_here(checkout, config.mission.min_free_disk, patience_s=0),
         is_subreaper=reaps and become_subreaper(),
+        items=items_of(checkout, config, environ),
+        serves_items=serves_items(config),
     )
+
+
+def items_of(checkout: Checkout, config: Config, environ: Mapping[str, str]) -> Callable[[], Items]:
+    """What makes the items of a checkout when they are first needed, and then gives the same."""
+
+    @functools.cache
+    def made() -> Items:
+        from kranzq.wiring.items import make_items
+
+        return make_items(checkout, config, environ, item_runner_of(config, environ))
+
+    return made
+
+
+def serves_items(config: Config) -> bool:
+    """Whether dispatchers ask for items of the work queue."""
+    return "sql" in config.backends
+
+
+def item_runner_of(config: Config, environ: Mapping[str, str]) -> Runner:
+    """What makes the command of an item: `work.command`, else that of missions."""
+    command = config.work.command or config.mission.command
+    return runner_of(dataclasses.replace(config, mission=dataclasses.replace(config.mission, command=command)), environ)
 
 
 def parts_of_a_verb(checkout: Checkout, environ: Mapping[str, str]) -> Parts:

@@ -54,6 +54,7 @@ def test_what_a_command_is_told_and_what_is_kept_from_it(agents: Agents, isolate
         "KRANZQ_WORK_URL": "postgresql://me:s3cr3t@nowhere/none",
         "KRANZQ_SERVER_TOKEN": "s3cr3t",
         "KRANZQ_AGENT": "worker",
+        "KRANZQ_ITEM_ID": "of another item",
         "OTHER": "stays",
     }
     done = agents.run("claim", "--url", database, "--exec", "env", env=env)
@@ -62,6 +63,7 @@ def test_what_a_command_is_told_and_what_is_kept_from_it(agents: Agents, isolate
     assert "s3cr3t" not in done.stdout + done.stderr
     assert "GIT_DIR" not in told
     assert told["OTHER"] == "stays"
+    assert told["KRANZQ_WORK_URL"] == database, "what it enqueues itself goes where it came from"
     assert {key: told[key] for key in told if key.startswith(("KRANZQ_ITEM_", "KRANZQ_AGENT"))} == {
         "KRANZQ_AGENT": "worker",
         "KRANZQ_AGENT_UID": "",

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 from kranzq.backends.sql.backend import SqlBackend
+from kranzq.backends.sql.connections import Connections
 from kranzq.backends.sql.opening import open_store
 from kranzq.model.claim import Holder
 from kranzq.model.presence import NewPresence, Subject
@@ -192,11 +193,16 @@ def test_a_message_that_is_lost_is_sent_again(stage: Stage, verb: Callable[[Stag
     verb(stage)
 
 
-def test_a_connection_that_died_while_nobody_used_it_costs_nothing(stage: Stage) -> None:
+def test_a_connection_that_died_while_nobody_used_it_costs_no_try(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What a firewall or a restart cut in the meantime is seen before the next call uses it."""
+    lost: list[Connections] = []
+    monkeypatch.setattr(Connections, "drop_idle", lost.append)
     stage.store.show("h-1")
-    before = stage.proxy.queries
+    before = stage.proxy.connections
     stage.proxy.cut()
     stage.store.show("h-1")
 
-    assert stage.proxy.queries == before + 1
+    assert (lost, stage.proxy.connections) == ([], before + 1)
+    monkeypatch.undo()

@@ -18,6 +18,7 @@ from kranzq.config import SETTINGS
 from kranzq.dispatch import turn
 from kranzq.model.outcome import Outcome
 from kranzq.model.state import MOVES
+from kranzq.model.work import ItemState
 from kranzq.runs import folders
 
 T = TypeVar("T")
@@ -195,3 +196,31 @@ def test_every_key_of_json_is_described(checkout: Path, capfd: pytest.CaptureFix
     text = sections()
     missing = {verb: {key for key in keys if f"`{key}`" not in text[verb]} for verb, keys in asked.items()}
     assert {verb: keys for verb, keys in missing.items() if keys} == {}
+
+
+def test_every_key_of_the_work_queue_is_described(capfd: pytest.CaptureFixture[str]) -> None:
+    """The keys of items, of what verbs answer, and of the schema."""
+
+    def ask(*words: str) -> set[str]:
+        capfd.readouterr()
+        run([*words, "--json"])
+        return keys_of(json.loads(capfd.readouterr().out))
+
+    keys = ask("work", "enqueue", "--title", "t", "--payload", "p", "--id", "one")
+    keys |= ask("work", "claim") | ask("work", "heartbeat", "one", "--attempt", "1")
+    keys |= ask("work", "release", "one", "--attempt", "1") | ask("work", "claim")
+    keys |= ask("work", "complete", "one", "--attempt", "2") | ask("work", "cancel", "one")
+    keys |= ask("work", "list") | ask("work", "show", "one") | ask("work", "stats") | ask("work", "recover")
+    keys |= ask("work", "prune")
+    states = {state.value for state in ItemState}  # of `stats`, where the page about items has them
+
+    text = sections()
+    assert {key for key in keys - states if f"`{key}`" not in text["work"]} == set()
+    assert {key for key in ask("schema", "show") if f"`{key}`" not in text["schema"]} == set()
+
+
+def test_every_state_of_an_item_is_described() -> None:
+    """Each with what it means, who moves it and where to."""
+    found = {word for cells in rows("reference/work.md", 4) for word in words(cells[0])}
+
+    assert {state.value for state in ItemState} <= found

@@ -87,7 +87,7 @@ def test_the_defaults(home: Home) -> None:
 
 def test_the_table_and_the_values_have_the_same_settings() -> None:
     """Each setting is described once, and each described one is a field."""
-    named = [f"mission.{one.name}" for one in fields(MissionSettings)]
+    named = ["backends", *(f"mission.{one.name}" for one in fields(MissionSettings))]
     named += [f"daemon.{one.name}" for one in fields(DaemonSettings)]
     named += [f"status.{one.name}" for one in fields(StatusSettings)]
     named += [f"retention.{one.name}" for one in fields(RetentionSettings)]
@@ -101,6 +101,7 @@ def test_the_table_and_the_values_have_the_same_settings() -> None:
 def test_a_file_sets_everything(home: Home) -> None:
     """Every setting can stand in the file."""
     home.write("""
+        backends = ["file", "sql"]
         [mission]
         command = ["kranz", "run", "{mission_id}"]
         grace_seconds = "1m"
@@ -130,6 +131,10 @@ def test_a_file_sets_everything(home: Home) -> None:
         lease = "5m"
         retention = "7d"
         sweep_seconds = 20
+        command = ["run-item"]
+        agent = "a checkout"
+        groups = ["review"]
+        mission_lease = "5m"
         [hooks]
         enqueued = ["/a/b", "c"]
         started = ["b"]
@@ -154,8 +159,18 @@ def test_a_file_sets_everything(home: Home) -> None:
         DaemonSettings(on_stop="leave", poll_seconds=0.5, scan_seconds=30.0, recover_seconds=5.0),
         StatusSettings(long_run=3600.0, long_silence=300.0),
         RetentionSettings(3, 30 * 86400.0, 4, 86400.0),
-        WorkSettings(DatabaseUrl("postgresql://me@host/name"), 300.0, 7 * 86400.0, 20.0),
+        WorkSettings(
+            DatabaseUrl("postgresql://me@host/name"),
+            300.0,
+            7 * 86400.0,
+            20.0,
+            ("run-item",),
+            "a checkout",
+            ("review",),
+            300.0,
+        ),
         HookSettings(("/a/b", "c"), ("b",), ("/c",), ("d", "./e"), ("f",)),
+        ("file", "sql"),
     )
 
 
@@ -215,7 +230,7 @@ def test_lists_in_variables(home: Home) -> None:
         ("[missions]\ncommand = []", "missions.command", "'mission.command'"),
         ("timeout = 1", "timeout", "'mission.timeout'"),
         ("[demon]", "demon", "'daemon'"),
-        ("[qqq]\nzzz = 1", "qqq.zzz", "Known are: mission.command,"),
+        ("[qqq]\nzzz = 1", "qqq.zzz", "Known are: backends, mission.command,"),
     ],
 )
 def test_an_unknown_key_is_named_with_the_one_that_was_meant(home: Home, text: str, key: str, meant: str) -> None:

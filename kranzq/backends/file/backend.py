@@ -20,6 +20,7 @@ from kranzq.backends.file.change import PATIENCE_S, change, number_lock
 from kranzq.backends.file.entries import Bad
 from kranzq.backends.file.folders import Folders, ignore_runtime_state, sweep
 from kranzq.backends.file.inbox import Inbox
+from kranzq.backends.file.item_claims import ItemClaims
 from kranzq.backends.file.layout import PAUSED, parse_entry_name
 from kranzq.backends.file.moves import Moves
 from kranzq.backends.file.withdrawing import Withdrawing
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from kranzq.model.outcome import Fate
 
 
-class FileQueue(Moves, Inbox, BadFiles, Withdrawing):
+class FileQueue(Moves, Inbox, BadFiles, Withdrawing, ItemClaims):
     """The queue below one checkout's `.kranz/queue/`."""
 
     @classmethod

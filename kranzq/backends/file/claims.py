@@ -12,17 +12,20 @@ from collections.abc import Iterator
 from kranzq.backend import Candidate
 from kranzq.backends.file.entries import place_of
 from kranzq.backends.file.folders import Folders, names_in
+from kranzq.backends.file.item_claims import claimed_item
 from kranzq.backends.file.layout import (
     CLAIM_MARK,
     ClaimName,
     EntryName,
+    ItemName,
     claim_name,
     parse_claim_name,
     parse_entry_name,
+    parse_item_name,
 )
 from kranzq.disk import atomic
 from kranzq.errors import ClaimLost
-from kranzq.model.claim import Claimed, Place
+from kranzq.model.claim import ITEM_MARK, Claimed, Place
 from kranzq.model.state import State
 
 
@@ -48,15 +51,15 @@ def take(folders: Folders, candidate: Candidate, pid: int, suffix: str) -> Claim
 
 def listed(folders: Folders) -> Iterator[Claimed]:
     """All claims that lie in the queue. Text that only looks like one is none, and so is what git brought along."""
-    for name in sorted(name for name in names_in(folders.queue) if CLAIM_MARK in name):
-        parsed = parse_claim_name(name)
+    for name in sorted(name for name in names_in(folders.queue) if CLAIM_MARK in name or name.startswith(ITEM_MARK)):
+        parsed = parse_item_name(name) or parse_claim_name(name)
         if parsed is None or _is_tracked(folders, name):
             continue
         try:
             seen = os.stat(name, dir_fd=folders.queue, follow_symlinks=False)
         except OSError:
             continue
-        yield _claimed(parsed, seen)
+        yield claimed_item(parsed, seen) if isinstance(parsed, ItemName) else _claimed(parsed, seen)
 
 
 def strange(folders: Folders) -> list[str]:

@@ -17,11 +17,13 @@ from kranzq.backends.file.change import number_lock
 from kranzq.backends.file.folders import Folders, names_in
 from kranzq.backends.file.layout import (
     EntryName,
+    ItemName,
     entry_name,
     is_candidate,
     order_key,
     parse_claim_name,
     parse_entry_name,
+    parse_item_name,
     parse_waiting_name,
     waiting_name,
 )
@@ -30,7 +32,7 @@ from kranzq.disk.birth import born_ns_of
 from kranzq.disk.read import ENTRY_LIMIT, GONE, Unreadable, open_folder, read_regular
 from kranzq.errors import BadEntry, Conflict
 from kranzq.events import Enqueued, emit
-from kranzq.model.claim import Place
+from kranzq.model.claim import ITEM_MARK, Place
 from kranzq.model.clock import seconds_of, to_ms
 from kranzq.model.entry import Entry, Own, parse, render
 from kranzq.model.ids import MissionId
@@ -124,7 +126,7 @@ def exists(dir_fd: int, name: str) -> bool:
 def places(folders: Folders, mission: MissionId | None = None) -> Iterator[Place]:
     """Every place of every entry, or of one mission's (ignoring case, so that look-alikes are seen)."""
     wanted = mission.lower() if mission is not None else ""
-    for place in _all_places(folders, lambda name: wanted in name.lower()):
+    for place in _all_places(folders, lambda name: wanted in name.lower() or name.startswith(ITEM_MARK)):
         if mission is None or place.mission.lower() == wanted:
             yield place
 
@@ -139,6 +141,11 @@ def places_of(folders: Folders, missions: Container[str]) -> Iterator[Place]:
 def place_of(name: EntryName, state: State, text: str | None = None, due_ms: int | None = None) -> Place:
     """A name as a place."""
     return Place(state, text or name.text, name.mission, name.priority, name.number, due_ms)
+
+
+def item_place(name: ItemName) -> Place:
+    """The place of an item while it runs: it has no order among entries, and no number."""
+    return Place(State.CLAIMED, name.text, name.mission, 0, 0)
 
 
 def folder_of(folders: Folders, state: State) -> int | None:
@@ -209,6 +216,8 @@ def _place_in_queue(name: str) -> Place | None:
     if is_candidate(name):
         entry = parse_entry_name(name)
         return None if entry is None else place_of(entry, State.QUEUED)
+    if (item := parse_item_name(name)) is not None:
+        return item_place(item)
     claim = parse_claim_name(name)
     return None if claim is None else place_of(claim.entry, State.CLAIMED, claim.text)
 

@@ -10,8 +10,10 @@ import re
 from dataclasses import dataclass
 
 from kranzq.errors import BadMissionId
+from kranzq.model.claim import ITEM_MARK
 from kranzq.model.entry import MAX_NUMBER, MAX_PRIORITY
 from kranzq.model.ids import MissionId
+from kranzq.model.item_run import PREFIX
 
 _REGULAR = re.compile(
     r"[0-9]{3}-[0-9]{20}-(?!.*(?:\.\.|\.claimed\.))[a-z0-9][a-z0-9._-]{0,127}(?<!\.json)(?<!\.lock)(?<!\.tmp)\.json",
@@ -27,6 +29,7 @@ PAUSED = ".paused"
 ADMITTING = ".admitting."
 _ENTRY = re.compile(r"([0-9]{1,20})-([0-9]{1,20})-(.+)\.json", re.ASCII)
 _CLAIM = r"(.+\.json)\.claimed\.([0-9]{1,10})(?:\.([0-9a-f]{16}))?"
+_ITEM = r"\.item\.(.+)\.([0-9]{1,10})\.([0-9a-f]{16})"
 _WAITING = r"([0-9]{1,15}|after)\.(.+\.json)"
 """Compiled when the first such name is met, since compiling costs every start of the command line."""
 
@@ -95,6 +98,32 @@ def parse_claim_name(text: str) -> ClaimName | None:
     if found is None or (entry := parse_entry_name(found[1])) is None or int(found[2]) < 1:
         return None
     return ClaimName(entry, int(found[2]), found[3], text)
+
+
+@dataclass(frozen=True, slots=True)
+class ItemName:
+    """The name of a claim on an item, parsed; `mission` is the id under which the item runs."""
+
+    mission: MissionId
+    pid: int
+    suffix: str
+    text: str
+
+
+def item_name(mission: MissionId, pid: int, suffix: str) -> ItemName:
+    """The name of the claim while the keeper `pid` has the item that runs as `mission`."""
+    return ItemName(mission, pid, suffix, f"{ITEM_MARK}{mission.removeprefix(PREFIX)}.{pid}.{suffix}")
+
+
+def parse_item_name(text: str) -> ItemName | None:
+    """The parts of the name of a claim on an item, or None when it is none."""
+    found = re.fullmatch(_ITEM, text) if text.startswith(ITEM_MARK) else None
+    if found is None or int(found[2]) < 1:
+        return None
+    try:
+        return ItemName(MissionId(f"{PREFIX}{found[1]}"), int(found[2]), found[3], text)
+    except BadMissionId:
+        return None
 
 
 def parse_waiting_name(text: str) -> WaitingName | None:

@@ -16,7 +16,7 @@ from kranzq.backends.sql import claims, items
 from kranzq.backends.sql.claiming import Claiming
 from kranzq.backends.sql.database import Database, Row, Transaction
 from kranzq.backends.sql.presence import SqlPresence
-from kranzq.errors import KranzqError, UsageFault
+from kranzq.errors import KranzqError
 from kranzq.events import (
     ItemCancelled,
     ItemClaimed,
@@ -31,6 +31,7 @@ from kranzq.model.claim import Holder
 from kranzq.model.outcome import Outcome
 from kranzq.model.work import (
     MOST_BATCH,
+    MOST_LEASE_MS,
     Attempt,
     Finish,
     Held,
@@ -41,6 +42,8 @@ from kranzq.model.work import (
     Recovered,
     Stats,
     WorkItem,
+    check_number,
+    span_ms,
 )
 
 R = TypeVar("R")
@@ -48,6 +51,7 @@ HOLDER_BY_NAME = "m4c.holder_by_name"
 """Counted when a holder was known by its name only (seed g.4)."""
 _ANYTHING = Wanted()
 _ALL = 2**31
+_CENTURIES_S = 10**10
 _PRUNED_AT_ONCE = 500
 
 
@@ -91,8 +95,7 @@ class SqlBackend:
         self, holder: Holder, wanted: Wanted | None = None, *, limit: int, lease_ms: int | None = None
     ) -> list[ItemClaim]:
         """Up to `limit` items in one transaction."""
-        if not 1 <= limit <= MOST_BATCH:
-            raise UsageFault(f"limit must be from 1 to {MOST_BATCH}, not {limit}.")
+        check_number("limit", limit, 1, MOST_BATCH)
         return self._claim(holder, wanted or _ANYTHING, limit, lease_ms, "")
 
     def heartbeat(self, held: Held, lease_ms: int | None = None) -> ItemClaim:
@@ -163,7 +166,8 @@ class SqlBackend:
 
     def grant_grace(self, seconds: float) -> None:
         """Let no lease lapse for so long."""
-        self.database.write(lambda transaction: transaction.run("grace", grace=round(seconds * 1000)), single=True)
+        grace = span_ms("seconds", seconds, 0, MOST_LEASE_MS / 1000)
+        self.database.write(lambda transaction: transaction.run("grace", grace=grace), single=True)
 
     def wait_for_work(self, seconds: float) -> bool:
         """Wait until something may have changed."""
@@ -172,6 +176,7 @@ class SqlBackend:
     def entries(self, state: ItemState = ItemState.OPEN, limit: int | None = None) -> list[WorkItem]:
         """The items in a state."""
         most = _ALL if limit is None else limit
+        check_number("limit", most, 0, _ALL)
         return self.database.read(lambda transaction: items.entries(transaction, state, most), single=True)
 
     def page(self, state: str = "", *, limit: int = 50, cursor: str | None = None) -> Page:
@@ -188,11 +193,13 @@ class SqlBackend:
 
     def unseen(self, limit: int = 100) -> list[WorkItem]:
         """Open items whose agent was never seen here."""
+        check_number("limit", limit, 0, _ALL)
         return self.database.read(lambda transaction: items.unseen(transaction, limit), single=True)
 
     def prune(self, older_than_s: float) -> int:
         """Remove items that ended longer ago."""
-        before, removed = self.database.wall_ms() - round(older_than_s * 1000), 0
+        age = span_ms("older_than_s", older_than_s, -_CENTURIES_S, _CENTURIES_S)
+        before, removed = self.database.wall_ms() - age, 0
         while True:
             gone = self.database.write(
                 lambda transaction: len(transaction.all("prune", before=before, most=_PRUNED_AT_ONCE)), single=True

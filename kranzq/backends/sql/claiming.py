@@ -15,7 +15,7 @@ from kranzq.backend import Wanted
 from kranzq.backends.sql import claims
 from kranzq.backends.sql.database import Database, Row, Transaction
 from kranzq.model.claim import Holder
-from kranzq.model.work import Recovered
+from kranzq.model.work import MOST_NAME, Recovered, check_text
 
 SWEEP_EVERY_S = 0.25
 """An overdue lease, or a due item of high priority, waits at most so long for a claimer that is never short of work."""
@@ -34,6 +34,7 @@ class Claiming:
         self, holder: Holder, wanted: Wanted, limit: int, lease: int | None, request: str
     ) -> tuple[list[Row], Recovered]:
         """Up to `limit` rows of items that are now the holder's, and what was swept on the way."""
+        check_text("request_id", request, MOST_NAME)
         mine = claims.targets(holder.name, holder.uid, wanted)
         new = [{"target": target} for target in mine if target not in self._seen]
         take = self._near if self._database.is_near else self._far

@@ -27,6 +27,7 @@ from kranzq.model.work import (
     ItemState,
     Recovered,
     Target,
+    check_number,
     check_text,
     lease_ms,
     same_holder,
@@ -41,11 +42,15 @@ _MOST_ATTEMPT = 2**31 - 1
 @functools.lru_cache(maxsize=256)
 def targets(name: str, uid: str, wanted: Wanted) -> tuple[str, ...]:
     """The keys of all targets that a claimer may take: the same ones at each of its claims. Raises UsageFault."""
+    check_text("agent", name, MOST_NAME)
     if not name.strip():
         raise UsageFault("A claim needs the name of its holder.", "Name the agent.")
-    check_text("agent", name, MOST_NAME)
     check_text("agent uid", uid, MOST_NAME)
     check_text("kind", wanted.kind, MOST_NAME)
+    if len(wanted.missions) > MOST_BATCH:
+        raise UsageFault(f"At most {MOST_BATCH} ids are taken, not {len(wanted.missions)}.")
+    for mission in wanted.missions:
+        check_text("id", mission, MOST_NAME)
     if len(wanted.groups) > MOST_GROUPS:
         raise UsageFault(f"At most {MOST_GROUPS} groups are taken, not {len(wanted.groups)}.")
     mine = [Target(), Target(agent=name), *([Target(uid=uid)] if uid else [])]
@@ -146,8 +151,7 @@ def finish_many(
 def release(transaction: Transaction, held: Held, why: str, *, declined: bool, delay_ms: int = 0) -> ItemState:
     """Give it back; where it is now. The same release again gives the same answer. Raises ItemLost."""
     check_text("reason", why, MOST_TEXT)
-    if not 0 <= delay_ms <= MOST_DELAY_MS:
-        raise UsageFault(f"delay must be from 0 to {MOST_DELAY_MS} ms, not {delay_ms}.")
+    check_number("delay_ms", delay_ms, 0, MOST_DELAY_MS)
     row = transaction.one("release", why=why, declined=int(declined), delay=delay_ms, **_shown(held))
     if row is not None:
         return ItemState(row["state"])
@@ -159,6 +163,7 @@ def release(transaction: Transaction, held: Held, why: str, *, declined: bool, d
 
 def cancel(transaction: Transaction, name: str, why: str, *, repeated: bool = False) -> bool:
     """End what is not terminal. False when it had ended, unless a first run of this very call did it. NoSuchItem."""
+    check_text("id", name, MOST_NAME)
     check_text("reason", why, MOST_TEXT)
     if transaction.one("cancel", id=name, why=why) is not None:
         return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from kranzq.backend import Accepted
@@ -11,16 +12,20 @@ from kranzq.backends.sql.database import Row, Transaction
 from kranzq.errors import Conflict, NoSuchItem, UsageFault
 from kranzq.model.work import (
     MOST_BATCH,
+    MOST_NAME,
     MOST_PAGE,
     Attempt,
     ItemState,
     NewItem,
     Page,
     WorkItem,
+    check_number,
+    check_text,
 )
 
 _FIRST = (2**62, 2**62)
-_MOST_CURSOR = 40
+_ANY = 2**63
+_CURSOR = re.compile(r"([0-9]{1,18})\.([0-9]{1,18})")
 _ALSO_OPEN = (ItemState.OPEN, ItemState.DELAYED, ItemState.LAPSED)
 
 
@@ -70,6 +75,7 @@ class KeyRace(Exception):
 
 def show(transaction: Transaction, name: str) -> WorkItem:
     """One item. Raises NoSuchItem."""
+    check_text("id", name, MOST_NAME)
     row = transaction.one("show", id=name)
     if row is None:
         raise NoSuchItem(name)
@@ -78,6 +84,7 @@ def show(transaction: Transaction, name: str) -> WorkItem:
 
 def attempts(transaction: Transaction, name: str) -> list[Attempt]:
     """The history of one item. Raises NoSuchItem."""
+    check_text("id", name, MOST_NAME)
     found = transaction.all("attempts", id=name)
     if not found:
         show(transaction, name)
@@ -93,6 +100,7 @@ def entries(transaction: Transaction, state: ItemState, most: int) -> list[WorkI
 
 def page(transaction: Transaction, state: str, limit: int, cursor: str | None) -> Page:
     """Items, newest change first, from behind the cursor on. Raises UsageFault for a cursor that is none."""
+    check_number("limit", limit, -_ANY, _ANY)
     limit = max(1, min(limit, MOST_PAGE))
     after = _position(cursor)
     wanted = _states(state)
@@ -161,9 +169,8 @@ def _states(state: str) -> Sequence[ItemState]:
 def _position(cursor: str | None) -> tuple[int, int]:
     if cursor is None:
         return _FIRST
-    updated, _, seq = cursor.partition(".")
-    if not (
-        updated.isascii() and updated.isdigit() and seq.isascii() and seq.isdigit() and len(cursor) <= _MOST_CURSOR
-    ):
+    check_text("cursor", cursor, MOST_NAME)
+    found = _CURSOR.fullmatch(cursor)
+    if found is None:
         raise UsageFault(f"{cursor[:60]!r} is no cursor.", "Take the one that the last page gave, or none.")
-    return int(updated), int(seq)
+    return int(found[1]), int(found[2])

@@ -8,10 +8,11 @@ whole transaction is one message and one way there and back, and nothing is prep
 from __future__ import annotations
 
 import functools
+import json
 import os
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 import psycopg
@@ -30,14 +31,16 @@ _ANSWER_S = 2.0
 """The server's own limit comes first; so much later the client gives up on a server that answers nothing at all."""
 _MOST_CLASHES = 20
 _MOST_TEXT = 4 * 1024 * 1024
-_MOST_COMMANDS = 200
-"""One message holds so many bytes and commands at most."""
+_MOST_AT_ONCE = 500
+"""One message holds so many characters and sets of values at most, or one set that is larger."""
 _WRITE = "begin isolation level read committed"
 _READ = "begin isolation level repeatable read read only"
 _HINTING = frozenset({"enqueue", "release"})
 _HINT = f"begin; set local synchronous_commit = off; select pg_notify('{CHANNEL}', ''); commit"
 """After what makes work, in the same message but a transaction of its own that waits for no disk: transactions with
 notices are committed one at a time, and ours would queue for the disk one behind the other."""
+_LOCK_LIMIT = "set local lock_timeout = 10000"
+"""A step that waits for a table keeps everybody else from it: so it waits no longer than anybody would."""
 _MIGRATION_LOCK = 7_305_808_869_231_717_985
 _SCHEMA_TABLE = """create table if not exists kranzq_schema (
     version integer primary key, compatible integer not null, applied_at bigint not null, program text not null
@@ -159,16 +162,24 @@ class _Transaction:
         self.all(statement, **values)
 
     def each(self, statement: str, many: Sequence[Mapping[str, object]], /) -> list[Row | None]:
-        """One statement with many values, a few hundred in a message."""
+        """One statement with many values: as one command where there is one for many, else in few messages."""
         first, *rest = self._statements[statement]
-        self._hints |= statement in _HINTING
         if rest:
             return [self.one(statement, **values) for values in many]
+        self._hints |= statement in _HINTING
+        together = self._statements.get(f"{statement}_many")
         found: list[Row | None] = []
-        for start in range(0, len(many), _MOST_COMMANDS):
-            part = many[start : start + _MOST_COMMANDS]
-            last = start + _MOST_COMMANDS >= len(many)
-            found += [next(iter(rows), None) for rows in self._send([(first, values) for values in part], last=last)]
+        for part in parts(many):
+            if together is None or len(part) == 1:
+                answers = self._send([(first, values) for values in part], last=len(found) + len(part) == len(many))
+                found += [next(iter(rows), None) for rows in answers]
+            else:
+                rows = self._send(
+                    [(together[0], {"many": json.dumps(part, ensure_ascii=False)})],
+                    last=len(found) + len(part) == len(many),
+                )[0]
+                by_place = {row["place"]: row for row in rows}
+                found += [by_place.get(place) for place in range(1, len(part) + 1)]
         return found
 
     def ask(self, text: str, **values: object) -> list[Row]:
@@ -191,18 +202,9 @@ class _Transaction:
         return ("commit", _HINT) if hints else ("commit",)
 
     def _send(self, wanted: Sequence[tuple[str, Mapping[str, object]]], *, last: bool) -> list[list[Row]]:
-        """Send commands in as few messages as hold them; the rows of each. The `last` of a single act commits."""
+        """Send commands in one message; the rows of each. The `last` message of a single act commits."""
         cursor = psycopg.ClientCursor(self._connection)
-        answers: list[list[Row]] = []
-        texts: list[str] = []
-        size = 0
-        for place, (command, values) in enumerate(wanted, 1):
-            texts.append(cursor.mogrify(command, values))
-            size += len(texts[-1])
-            if place == len(wanted) or size > _MOST_TEXT:
-                answers += self._exchange(cursor, texts, last=last and place == len(wanted))
-                texts, size = [], 0
-        return answers
+        return self._exchange(cursor, [cursor.mogrify(command, values) for command, values in wanted], last=last)
 
     def _exchange(self, cursor: psycopg.Cursor[Row], texts: Sequence[str], *, last: bool) -> list[list[Row]]:
         head = () if self._open else self._head
@@ -217,6 +219,19 @@ class _Transaction:
             cursor.nextset()
         self._open = not closing
         return answers
+
+
+def parts(many: Sequence[Mapping[str, object]]) -> Iterator[Sequence[Mapping[str, object]]]:
+    """Sets of values in parts that fit into a message."""
+    start = size = 0
+    for place, values in enumerate(many):
+        more = sum(len(value) for value in values.values() if isinstance(value, str))
+        if place > start and (size + more > _MOST_TEXT or place - start == _MOST_AT_ONCE):
+            yield many[start:place]
+            start, size = place, 0
+        size += more
+    if start < len(many):
+        yield many[start:]
 
 
 def _once(connection: Connection, act: Callable[[_Transaction], R], head: str, until: float, *, single: bool) -> R:
@@ -235,6 +250,7 @@ def _once(connection: Connection, act: Callable[[_Transaction], R], head: str, u
 def _take_step(transaction: _Transaction, number: int, step: Sequence[str], program: str, where: str) -> None:
     """One step, under a lock that ends with its transaction; nothing when another program has taken it."""
     transaction.ask("select pg_advisory_xact_lock(:key)", key=_MIGRATION_LOCK)
+    transaction.ask(_LOCK_LIMIT)
     found = _schema(transaction)
     if not check(where, found) or found.version >= number:
         return

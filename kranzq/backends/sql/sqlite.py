@@ -236,6 +236,7 @@ class SqliteDatabase:
             self._watcher, self._glances = None, Glances(self._data_version)
             self._pid, self._writer, self._idle = os.getpid(), None, []
             self._mutex, self._commits = threading.Lock(), Commits(self._commit, self._path)
+            self._lock.forget()
             self._lock = WriteLock(self._path + ".lock")
 
 

@@ -20,6 +20,7 @@ class WriteLock:
     def __init__(self, path: str) -> None:
         self._path = path
         self._fd = -1
+        self._waiter: _Waiter | None = None
 
     def take(self, seconds: float) -> None:
         """Wait for the lock. Raises StoreLocked when it was not to be had in time."""
@@ -37,49 +38,75 @@ class WriteLock:
 
     def close(self) -> None:
         """Close it, and thereby free it."""
+        if self._waiter is not None:
+            self._waiter.end()
+        elif self._fd >= 0:
+            os.close(self._fd)
+        self._fd, self._waiter = -1, None
+
+    def forget(self) -> None:
+        """In the child of a fork: close its copy of the descriptor, which would keep the lock if the parent died."""
         if self._fd >= 0:
             os.close(self._fd)
-            self._fd = -1
+        self._fd, self._waiter = -1, None
 
     def _wait(self, seconds: float) -> None:
-        """Block in a thread, for a blocking flock has no deadline; one that comes too late is let go at once."""
-        waiter = _Waiter(self._path)
-        fd = waiter.wait(seconds)
-        if fd is None:
+        """Let a thread block for us, for a blocking flock has no deadline; it stays for the next time."""
+        if self._waiter is None:
+            self._waiter = _Waiter(self._fd)
+        granted = False
+        try:
+            granted = self._waiter.wait(seconds)
+        finally:
+            if not granted:  # too late, or interrupted: the descriptor is the waiter's to close, whenever it is granted
+                self._fd, self._waiter = -1, None
+        if not granted:
             raise StoreLocked(self._path, seconds)
-        self.close()
-        self._fd = fd
 
 
 class _Waiter:
-    """One wait. Whoever comes second, the grant or the deadline, clears up."""
+    """A thread that blocks on one descriptor whenever it is asked to."""
 
-    def __init__(self, path: str) -> None:
-        self._fd = _open(path)
-        self._granted = threading.Event()
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self._asked, self._granted = threading.Semaphore(0), threading.Semaphore(0)
         self._mutex = threading.Lock()
-        self._given_up = False
+        self._over = threading.Event()
         threading.Thread(target=self._block, name="kranzq-write-lock", daemon=True).start()
 
-    def wait(self, seconds: float) -> int | None:
-        """The descriptor that holds the lock, or None after the deadline."""
-        self._granted.wait(seconds)
+    def wait(self, seconds: float) -> bool:
+        """Whether the lock was granted in time. If not, or if this is interrupted, it is given back when it comes."""
+        self._asked.release()
+        try:
+            if self._granted.acquire(timeout=seconds):
+                return True
+        except BaseException:
+            self.end()
+            raise
         with self._mutex:
-            if self._granted.is_set():
-                return self._fd
-            self._given_up = True
-            return None
+            if self._granted.acquire(blocking=False):
+                return True
+            self._over.set()
+        return False
+
+    def end(self) -> None:
+        """End the thread, which closes the descriptor and thereby frees what it was or will be granted."""
+        with self._mutex:
+            self._over.set()
+        self._asked.release()
 
     def _block(self) -> None:
-        try:
+        while True:
+            self._asked.acquire()
+            with self._mutex:
+                if self._over.is_set():
+                    break
             fcntl.flock(self._fd, fcntl.LOCK_EX)
-        except OSError:  # closed under us while the process ends
-            return
-        with self._mutex:
-            if self._given_up:
-                os.close(self._fd)
-            else:
-                self._granted.set()
+            with self._mutex:
+                if self._over.is_set():
+                    break
+                self._granted.release()
+        os.close(self._fd)
 
 
 def _open(path: str) -> int:

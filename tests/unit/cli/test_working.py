@@ -120,6 +120,17 @@ def test_higher_priority_first_then_the_older(ask: Ask) -> None:
     assert [one["item"]["id"] for one in ask("claim", "--count", "5")["claimed"]] == ["first", "second", "low"]
 
 
+@pytest.mark.parametrize("words", [[], ["work"], ["schema"], ["source"]])
+def test_a_group_alone_shows_its_help(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """Line by line, as one who does not know it yet needs it."""
+    assert run(words) == 2
+    shown = capsys.readouterr().err
+
+    assert shown.startswith("Usage: kranzq")
+    assert "\\n" not in shown
+    assert len(shown.splitlines()) > 5
+
+
 @pytest.mark.parametrize("verb", ["enqueue"])
 def test_help_says_which_priority_comes_first(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Whoever knows missions would take it the wrong way round."""
@@ -424,6 +435,40 @@ def test_many_items_at_once(ask: Ask, tmp_path: Path) -> None:
     assert sum(one["created"] for one in ask("enqueue", "--batch", str(path))["items"]) == 1500
     assert sum(one["created"] for one in ask("enqueue", "--batch", str(path))["items"]) == 0
     assert ask("stats")["states"]["open"] == 1500
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--lease", "0"], "--lease must be more than 0"),
+        (["--lease", "25h"], "at most 24h"),
+        (["--lease", "soon"], "--lease must be"),
+        (["--wait", "-1"], "--wait must be"),
+        (["--count", "0"], "--count"),
+        (["--count", "2", "--request-id", "r"], "one item"),
+        (["--forever"], "for --exec"),
+        (["--fail-on-error"], "for --exec"),
+        (["--exec"], "no command"),
+        (["--json", "--exec", "true"], "exclude each other"),
+        (["--timeout", "0", "--exec", "true"], "--timeout must be more than 0"),
+        (["--agent", "n" * 201], "agent has 201 bytes"),
+        (["--group", "g" * 201], "group has 201 bytes"),
+    ],
+)
+def test_a_claim_that_is_wrong_claims_nothing(
+    words: list[str], said: str, ask: Ask, complained: Callable[..., str]
+) -> None:
+    """And says which part of it is."""
+    enqueue(ask)
+    assert said in complained("claim", *words)
+    assert ask("show", "one")["item"]["state"] == "open"
+
+
+def test_the_shortest_lease_is_one_all_the_same(ask: Ask) -> None:
+    """A lease that rounds to nothing is not the two minutes of one that was not said."""
+    enqueue(ask)
+    item = ask("claim", "--lease", "0.0001")["claimed"][0]["item"]
+    assert item["claim_expires"] - item["updated_at"] == 1
 
 
 def test_pages_follow_each_other(ask: Ask) -> None:

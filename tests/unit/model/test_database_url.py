@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kranzq.model.database_url import DatabaseUrl, has_password, shown, without_passwords
+from kranzq.model.database_url import DatabaseUrl, has_password, shown, stripped, without_passwords
 from kranzq.runs.command import mission_environment
 
 SECRET = "s3cr3t"
@@ -71,9 +71,31 @@ def test_a_settings_file_is_shown_without_passwords() -> None:
     assert without_passwords(line) == 'url = "postgresql://me:***@host/name"  # ours'
 
 
+@pytest.mark.parametrize(
+    ("url", "plain"),
+    [
+        (f"postgresql://me:{SECRET}@host:1/name?sslmode=require", "postgresql://me@host:1/name?sslmode=require"),
+        (
+            f"postgresql://host/name?user=me&password={SECRET}&sslmode=require",
+            "postgresql://host/name?user=me&sslmode=require",
+        ),
+        (f"postgresql://host/name?password={SECRET}", "postgresql://host/name"),
+        ("postgresql://me@host/name", "postgresql://me@host/name"),
+        ("sqlite:///a/b", "sqlite:///a/b"),
+        (f"postgresql://me:a?{SECRET}@host/name", None),
+    ],
+)
+def test_a_url_without_its_password_names_the_same_database(url: str, plain: str | None) -> None:
+    """Whoever gets it reaches the same one, with a password of his own; what is unclear is not passed on at all."""
+    assert stripped(url) == plain
+
+
 def test_no_mission_gets_the_password() -> None:
-    """A database with a password stays with the dispatcher, one without is passed on."""
+    """The database is passed on without it, so that what a mission enqueues goes to the same one or fails."""
     given = {"KRANZQ_WORK_URL": f"postgresql://me:{SECRET}@host/name", "PATH": "/bin"}
-    assert mission_environment(given) == {"PATH": "/bin"}
+    assert mission_environment(given) == {"PATH": "/bin", "KRANZQ_WORK_URL": "postgresql://me@host/name"}
+    assert mission_environment({"KRANZQ_WORK_URL": f"postgresql://me:a?{SECRET}@host/name"}) == {}
+    assert mission_environment({"KRANZQ_OTHER": f"postgresql://me:{SECRET}@host/name"}) == {}
     plain = {"KRANZQ_WORK_URL": "postgresql://me@host/name"}
     assert mission_environment(plain) == plain
+    assert mission_environment({}) == {}

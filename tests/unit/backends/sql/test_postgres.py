@@ -117,7 +117,8 @@ def test_nothing_stays_in_the_session(postgres_url: str) -> None:
                 "select (select count(*) from pg_prepared_statements) as prepared,"
                 " (select count(*) from pg_listening_channels()) as channels,"
                 " (select count(*) from pg_locks where locktype = 'advisory' and pid = pg_backend_pid()) as locks,"
-                " (select string_agg(name, ' ') from pg_settings where source = 'session') as settings"
+                " (select string_agg(name, ' ') from pg_settings"
+                " where source = 'session' and name <> 'application_name') as settings"
             ).fetchone()
 
     assert left == {"prepared": 0, "channels": 0, "locks": 0, "settings": None}
@@ -168,6 +169,22 @@ def test_each_statement_goes_by_its_index(postgres_url: str) -> None:
         assert index in {node.get("Index Name") for node in nodes}, (name, plan)
         assert "kranzq_items" not in scanned, (name, plan)
         assert all(node["Plan Rows"] <= 1000 for node in nodes if node["Node Type"] == "Sort"), (name, plan)
+
+
+def test_a_claim_touches_a_handful_of_pages(postgres_url: str) -> None:
+    """Whatever lies in front or beside: the pages that a claim looks at hardly grow, so its time does not either."""
+    filled(postgres_url)
+    values = {"holder": "ann", "holder_uid": "", "lease": 1000, "request_id": "r", "most": 1, **PLANS["claim"][1]}
+    with psycopg.connect(postgres_url, cursor_factory=psycopg.ClientCursor) as connection:
+        command = f"explain (analyze, buffers, format json) {statements('postgres')['claim'][0]}".encode()
+        pages = []
+        for _ in range(2):  # the first one also reads what it plans by
+            (plan,) = connection.execute(command, values).fetchone() or ([],)
+            connection.rollback()
+            pages.append(plan[0]["Plan"]["Shared Hit Blocks"] + plan[0]["Plan"]["Shared Read Blocks"])
+        whole = connection.execute("select pg_relation_size('kranzq_items') / 8192").fetchone()
+
+    assert pages[1] < 60 < (whole or (0,))[0]
 
 
 def nodes_of(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:

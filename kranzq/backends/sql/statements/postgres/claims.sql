@@ -47,13 +47,14 @@ with found as materialized (
 ), taken as (
     update kranzq_items k set state = 'claimed', claimed_by = :holder, claimed_by_uid = :holder_uid,
         claim_expires = :wall + :lease, attempts = attempts + 1, updated_at = :wall
-    from found where k.seq = found.seq
+    where k.seq = any (array(select seq from found))
     returning k.*
 ), noted as (
     insert into kranzq_attempts (seq, attempt, holder, holder_uid, request_id, claimed_at)
     select seq, attempts, :holder, :holder_uid, :request_id, :wall from taken
 )
-select taken.*, p.payload from taken join kranzq_payloads p on p.seq = taken.seq order by taken.priority desc, taken.seq;
+select taken.*, (select p.payload from kranzq_payloads p where p.seq = taken.seq) as payload
+from taken order by priority desc, seq;
 
 -- name: claim_kind
 with found as materialized (
@@ -66,13 +67,14 @@ with found as materialized (
 ), taken as (
     update kranzq_items k set state = 'claimed', claimed_by = :holder, claimed_by_uid = :holder_uid,
         claim_expires = :wall + :lease, attempts = attempts + 1, updated_at = :wall
-    from found where k.seq = found.seq
+    where k.seq = any (array(select seq from found))
     returning k.*
 ), noted as (
     insert into kranzq_attempts (seq, attempt, holder, holder_uid, request_id, claimed_at)
     select seq, attempts, :holder, :holder_uid, :request_id, :wall from taken
 )
-select taken.*, p.payload from taken join kranzq_payloads p on p.seq = taken.seq order by taken.priority desc, taken.seq;
+select taken.*, (select p.payload from kranzq_payloads p where p.seq = taken.seq) as payload
+from taken order by priority desc, seq;
 
 -- name: claim_named
 with found as materialized (
@@ -85,13 +87,14 @@ with found as materialized (
 ), taken as (
     update kranzq_items k set state = 'claimed', claimed_by = :holder, claimed_by_uid = :holder_uid,
         claim_expires = :wall + :lease, attempts = attempts + 1, updated_at = :wall
-    from found where k.seq = found.seq
+    where k.seq = any (array(select seq from found))
     returning k.*
 ), noted as (
     insert into kranzq_attempts (seq, attempt, holder, holder_uid, request_id, claimed_at)
     select seq, attempts, :holder, :holder_uid, :request_id, :wall from taken
 )
-select taken.*, p.payload from taken join kranzq_payloads p on p.seq = taken.seq order by taken.priority desc, taken.seq;
+select taken.*, (select p.payload from kranzq_payloads p where p.seq = taken.seq) as payload
+from taken order by priority desc, seq;
 
 -- name: request_lock
 -- Of two calls with one request id at once the second one waits, and then finds what the first one got.
