@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
+import pkgutil
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -10,6 +12,21 @@ from kranzq.model.checkout import Checkout
 from kranzq.wiring.checkouts import is_meant_as_root
 from kranzq.wiring.configuring import load_config
 from kranzq.wiring.trusting import gate
+
+_OF_DISPATCHERS = (
+    "kranzq.backends.file",
+    "kranzq.busy",
+    "kranzq.config",
+    "kranzq.daemon",
+    "kranzq.disk",
+    "kranzq.dispatch",
+    "kranzq.hooks",
+    "kranzq.liveness",
+    "kranzq.model",
+    "kranzq.runs",
+    "kranzq.trust",
+    "kranzq.wiring",
+)
 
 if TYPE_CHECKING:
     from kranzq.config import Config
@@ -43,6 +60,17 @@ def dispatcher_parts(
         obstacle=lambda: why_not_here(checkout, config.mission.min_free_disk, patience_s=0),
         is_subreaper=reaps and become_subreaper(),
     )
+
+
+def import_all() -> None:
+    """Import whatever a dispatcher may come to need: while it runs, the package may be replaced or removed.
+
+    What it imported later would be missing then, or be of another version than all the rest of it.
+    """
+    for package in _OF_DISPATCHERS:
+        path = importlib.import_module(package).__path__
+        for module in pkgutil.iter_modules(path, f"{package}."):
+            importlib.import_module(module.name)
 
 
 def parts_of_a_verb(checkout: Checkout, environ: Mapping[str, str]) -> Parts:

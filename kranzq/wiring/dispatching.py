@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from kranzq.errors import NotFound
 from kranzq.model.checkout import Checkout
 from kranzq.wiring.configuring import load_config, notices
-from kranzq.wiring.dispatchers import dispatcher_parts, runner_of, turn_settings
+from kranzq.wiring.dispatchers import dispatcher_parts, import_all, runner_of, turn_settings
 from kranzq.wiring.hooks import with_hooks
 from kranzq.wiring.queues import open_queue, open_to_change
 from kranzq.wiring.trusting import approvals
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 def daemon(checkout: Checkout, environ: Mapping[str, str], flags: Mapping[str, object]) -> Daemon:
     """A daemon for this checkout, ready to run."""
+    import_all()
     from kranzq.config.checkout import Renewal
     from kranzq.daemon.loop import Daemon, Timing
     from kranzq.daemon.notify import ServiceManager
@@ -52,6 +53,7 @@ def daemon(checkout: Checkout, environ: Mapping[str, str], flags: Mapping[str, o
 
 def drain(checkout: Checkout, environ: Mapping[str, str], *, once: bool) -> Drained:
     """Do turns until nothing due is left."""
+    import_all()
     from kranzq.daemon.drain import drain as drain_parts
     from kranzq.daemon.stopping import Stopping, on_stop_here
     from kranzq.daemon.wake import Wake
