@@ -31,6 +31,7 @@ class Compared(RuleBasedStateMachine):
     counts: ClassVar[Counter[str]] = Counter()
     moved: ClassVar[Counter[str]] = Counter()
     ended: ClassVar[Counter[str]] = Counter()
+    faults: ClassVar[list[str]] = []
 
     def __init__(self) -> None:
         super().__init__()

@@ -9,7 +9,9 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
 import time
+import traceback
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -51,7 +53,9 @@ class Walk(Compared):
     """One checkout's queue, and the steps that all machines walk."""
 
     def teardown(self) -> None:
-        """End what is under way, and clear the checkout away."""
+        """End what is under way, and clear the checkout away. A fault is kept: walked again, it may hide."""
+        if isinstance(fault := sys.exc_info()[1], Exception):
+            type(self).faults.append("".join(traceback.format_exception(fault)))
         if self.live is not None:
             self.bench.release()
             self.bench.workers[2].answer()
