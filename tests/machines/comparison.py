@@ -113,7 +113,8 @@ class Compared(RuleBasedStateMachine):
             self._why_agrees(cells, MISSIONS[self.looks // 4 % len(MISSIONS)])
 
     def _aside(self) -> int:
-        return sum(path.startswith("quarantine/") and not path.endswith(".why.json") for path in self.seen.paths)
+        aside = [path.partition("/")[2] for path in self.seen.paths if path.startswith("quarantine/")]
+        return sum(name[0] != "." and not name.endswith(".why.json") for name in aside)
 
     def _status_agrees(self, cells: Sequence[Cell]) -> None:
         status = json.loads(self.bench.run(("status", "--json")).out)
