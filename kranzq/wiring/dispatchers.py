@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
+import importlib
+import pkgutil
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
@@ -11,6 +14,22 @@ from kranzq.model.checkout import Checkout
 from kranzq.wiring.checkouts import is_meant_as_root
 from kranzq.wiring.configuring import load_config
 from kranzq.wiring.trusting import gate
+
+_OF_DISPATCHERS = (
+    "kranzq.backends.file",
+    "kranzq.busy",
+    "kranzq.config",
+    "kranzq.daemon",
+    "kranzq.disk",
+    "kranzq.dispatch",
+    "kranzq.hooks",
+    "kranzq.liveness",
+    "kranzq.model",
+    "kranzq.runs",
+    "kranzq.trust",
+    "kranzq.wiring",
+)
+_OF_ITEMS = ("kranzq.backends.sql", "kranzq.leases")
 
 if TYPE_CHECKING:
     from kranzq.config import Config
@@ -70,6 +89,24 @@ def item_runner_of(config: Config, environ: Mapping[str, str]) -> Runner:
     """What makes the command of an item: `work.command`, else that of missions."""
     command = config.work.command or config.mission.command
     return runner_of(dataclasses.replace(config, mission=dataclasses.replace(config.mission, command=command)), environ)
+
+
+def import_all(*, items: bool) -> None:
+    """Import whatever a dispatcher may come to need: while it runs, the package may be replaced or removed.
+
+    What it imported later would be missing then, or be of another version than all the rest of it. `items`: it serves
+    the work queue too.
+    """
+    for package in (*_OF_DISPATCHERS, *(_OF_ITEMS if items else ())):
+        path = importlib.import_module(package).__path__
+        for module in pkgutil.iter_modules(path, f"{package}."):
+            with contextlib.suppress(ImportError) if package in _OF_ITEMS else contextlib.nullcontext():
+                importlib.import_module(module.name)  # of two engines one may not be installed
+    if items:
+        from kranzq.backends.sql.statements import statements
+
+        for dialect in ("sqlite", "postgres"):
+            statements(dialect)
 
 
 def parts_of_a_verb(checkout: Checkout, environ: Mapping[str, str]) -> Parts:

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING
 from kranzq.errors import NotFound
 from kranzq.model.checkout import Checkout
 from kranzq.wiring.configuring import load_config, notices
-from kranzq.wiring.dispatchers import dispatcher_parts, item_runner_of, runner_of, serves_items, turn_settings
+from kranzq.wiring.dispatchers import (
+    dispatcher_parts,
+    import_all,
+    item_runner_of,
+    runner_of,
+    serves_items,
+    turn_settings,
+)
 from kranzq.wiring.hooks import with_hooks
 from kranzq.wiring.queues import open_queue, open_to_change
 from kranzq.wiring.trusting import approvals
@@ -34,6 +41,7 @@ def daemon(checkout: Checkout, environ: Mapping[str, str], flags: Mapping[str, o
 
     renewal = Renewal(checkout.root, approvals(environ), environ, flags)
     config = renewal.begin()
+    import_all(items=serves_items(config))
     _say(one for one in [tracked_notice(checkout.root)] if one is not None)
     parts = with_hooks(dispatcher_parts(checkout, config, environ, warm=True), environ)
     wake = Wake()
@@ -43,6 +51,7 @@ def daemon(checkout: Checkout, environ: Mapping[str, str], flags: Mapping[str, o
     def renew(parts: Parts) -> Parts:
         if (config := renewal.changed()) is None:
             return parts
+        import_all(items=serves_items(config))
         timing.scan_s, timing.poll_s = config.daemon.scan_seconds, config.daemon.poll_seconds
         stopping.settle_on(on_stop_here(config.daemon.on_stop, environ))
         if parts.items is not None and (parts.serves_items or serves_items(config)):
@@ -66,6 +75,7 @@ def drain(checkout: Checkout, environ: Mapping[str, str], *, once: bool) -> Drai
 
     _say(notices(checkout, environ))
     config = load_config(environ, checkout=checkout)
+    import_all(items=serves_items(config))
     wake = Wake()
     stopping = Stopping(wake, on_stop_here(config.daemon.on_stop, environ), lambda text: emit(Warned(text)))
     parts = with_hooks(dispatcher_parts(checkout, config, environ), environ)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.laboratory import REPO
+from tests.laboratory import REPO, Laboratory
 
 pytestmark = pytest.mark.system("git")
 HEAVY = {
@@ -74,3 +74,34 @@ def test_the_wiring_imports_none_of_its_modules_by_itself() -> None:
     loaded = subprocess.run(argv, cwd=REPO, env=dict(os.environ), capture_output=True, text=True, check=True).stdout
 
     assert loaded.split() == []
+
+
+WATCHED = """
+import sys
+from kranzq.__main__ import main
+from kranzq.daemon import drain
+do = drain.drain
+def watched(*parts, **named):
+    there = set(sys.modules)
+    done = do(*parts, **named)
+    print("later:", *(name for name in set(sys.modules) - there if name.startswith("kranzq")), file=sys.stderr)
+    return done
+drain.drain = watched
+main()
+"""
+
+
+def test_a_dispatcher_imports_nothing_of_ours_after_its_first_turn_has_begun(lab: Laboratory) -> None:
+    """An upgrade beside a running dispatcher must not mix two versions in it, whatever it meets."""
+    lab.enqueue("m1", "true")
+    lab.enqueue("m2", "false", retries=1)
+    lab.enqueue("m3", "/no/such/command")
+    lab.enqueue("m4", "sh", "-c", "exit 75")
+    (lab.queue / "000-00000000000000000007-bad.json").write_text("{")
+    (lab.queue / "inbox").mkdir(exist_ok=True)
+    (lab.queue / "inbox/dropped").write_text('{"missionId": "m5"}')
+    argv = [sys.executable, "-c", WATCHED, "-C", str(lab.root), "drain"]
+    done = subprocess.run(argv, cwd=REPO, capture_output=True, text=True, check=False, timeout=50)
+
+    assert "later:" in done.stderr, done.stderr
+    assert done.stderr.rpartition("later:")[2].split() == []

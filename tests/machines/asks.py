@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from hypothesis import strategies as st
 
-from tests.machines import turns, verbs
+from tests.machines import turns, verbs, withdrawing
 from tests.machines.bench import JOBS
 from tests.machines.verbs import Edits, Wanted
 from tests.machines.world import Job, Program
@@ -96,7 +96,11 @@ class Ask:
             case "trust":
                 return verbs.trust(unsigned=bool(self.flags))
             case "cancel":
-                return verbs.cancel_all(self.mission) if set(self.mission) & set("*[") else verbs.cancel(self.mission)
+                return (
+                    withdrawing.cancel_all(self.mission)
+                    if set(self.mission) & set("*[")
+                    else withdrawing.cancel(self.mission)
+                )
             case "drain":
                 return turns.drain(once=True)
             case "recover":

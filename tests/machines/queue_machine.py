@@ -9,28 +9,27 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
 import time
-from collections import Counter
+import traceback
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any
 
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, rule
+from hypothesis.stateful import rule
 
 from tests.factories import kranz_entry, kranz_name
-from tests.machines import turns, verbs
+from tests.machines import turns, withdrawing
 from tests.machines.asks import FAR, MISSIONS, Ask, changes, dispatching, enqueues, others
-from tests.machines.bench import JOBS, WORDS, Answer, Bench, now_ms, until
+from tests.machines.bench import JOBS, WORDS, Answer, now_ms, until
+from tests.machines.comparison import Compared, Known
 from tests.machines.ends import word_of
 from tests.machines.explore import ends
-from tests.machines.seen import Seen, look, matched
-from tests.machines.table import reachable
+from tests.machines.seen import look, matched
 from tests.machines.turns import RUNNING
 from tests.machines.world import Cell, Job, Now, Program, Run, World
 
-Known = dict[int, str | None]
-MOST_WORLDS = 60
 ANY = 1000
 """Stands for an exit code that does not tell how the turns ended."""
 _LATER_MS = 1200
@@ -50,30 +49,13 @@ _acts = st.one_of(
 _seldom = st.sampled_from((False, False, False, False, False, False, False, True))
 
 
-class Walk(RuleBasedStateMachine):
+class Walk(Compared):
     """One checkout's queue, and the steps that all machines walk."""
 
-    bench: ClassVar[Bench]
-    counts: ClassVar[Counter[str]] = Counter()
-    moved: ClassVar[Counter[str]] = Counter()
-    ended: ClassVar[Counter[str]] = Counter()
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.bench.begin()
-        self.worlds: list[tuple[World, Known]] = [(World(), {})]
-        self.seen = look(self.bench.kranz, WORDS, ())
-        self.strangers: set[str] = set()
-        self.debris: set[str] = set()
-        self.bare: set[str] = set()
-        self.came = 0
-        self.live: tuple[str, int] | None = None
-        self.over = ("", 0)
-        self.walked: list[str] = []
-        self.looks = 0
-
     def teardown(self) -> None:
-        """End what is under way, and clear the checkout away."""
+        """End what is under way, and clear the checkout away. A fault is kept: walked again, it may hide."""
+        if isinstance(fault := sys.exc_info()[1], Exception):
+            type(self).faults.append("".join(traceback.format_exception(fault)))
         if self.live is not None:
             self.bench.release()
             self.bench.workers[2].answer()
@@ -336,7 +318,7 @@ class Walk(RuleBasedStateMachine):
                 self._over(begun, turns.ended_live, [self._join()])
             case "cancelled":
                 answer = self.bench.run(("cancel", live[0], "--wait"))
-                self._over(begun, lambda run: (*verbs.wish(live[0]), *turns.ended_live(run)), [self._join()])
+                self._over(begun, lambda run: (*withdrawing.wish(live[0]), *turns.ended_live(run)), [self._join()])
                 assert answer.code == 0, self._story(answer.err)
             case "keeper killed":
                 os.kill(self._keeper(), signal.SIGKILL)
@@ -365,122 +347,6 @@ class Walk(RuleBasedStateMachine):
         assert record is not None
         pid: int = record["keeper"]["pid"]
         return pid
-
-    # ------------------------------------------------------------ the comparison
-
-    def _check(self, worlds: Sequence[World], said: str) -> None:
-        """After an act of a hand, one world for each that was held."""
-        found = [(world, known) for world, (_, known) in zip(worlds, self.worlds, strict=True)]
-        self._check_worlds(found, worlds, said, killed=False)
-
-    def _check_worlds(
-        self, found: Sequence[tuple[World, Known]], tried: Sequence[World], said: str, *, killed: bool
-    ) -> None:
-        before, self.seen = self.seen, look(self.bench.kranz, WORDS, self.strangers)
-        fitting = []
-        for world, known in found:
-            if (fit := matched(world, self.seen, known)) is not None and fit not in fitting:
-                fitting.append(fit)
-        assert fitting, self._differs(tried, said)
-        self.worlds = fitting[:MOST_WORLDS]
-        self._files_are_explained(before, killed=killed)
-        self._moves_are_those_of_the_page(before)
-        self._looks_agree()
-
-    def _files_are_explained(self, before: Seen, *, killed: bool) -> None:
-        seen = self.seen
-        assert not seen.unexplained, self._story(f"files that the page does not explain: {seen.unexplained}")
-        bare = set(seen.without_reason)
-        assert killed or bare <= self.bare, self._story(f"set aside without a reason: {bare - self.bare}")
-        self.bare = bare
-        assert self.strangers <= seen.paths, self._story(f"not ours, and gone: {self.strangers - seen.paths}")
-        left = seen.passing | seen.lonely
-        if self.live is not None:
-            left = {path for path in left if not path.startswith((".busy.json", ".repo.busy"))}
-        new = (
-            left - self.debris - {f"quarantine/{path.partition('/')[2].removesuffix('.json')}" for path in self.debris}
-        )
-        assert killed or not new, self._story(f"left behind without a kill: {sorted(new)}")
-        self.debris = left
-        whose = [entry_id for _, entry_id in seen.cells if entry_id is not None]
-        assert len(set(whose)) == len(whose), self._story("an entry is in two places")
-        del before
-
-    def _moves_are_those_of_the_page(self, before: Seen) -> None:
-        now = {entry_id: _state(cell) for cell, entry_id in self.seen.cells if entry_id is not None}
-        for cell, entry_id in before.cells:
-            if entry_id is not None:
-                to = now.get(entry_id, "gone")
-                assert to in reachable(_state(cell)), self._story(f"the page knows no way from {cell} to {to}")
-                if to != _state(cell):
-                    type(self).moved[f"{_state(cell)} to {to}"] += 1
-        ended = Counter(f"{run.outcome}, {run.fate}" for run, _ in self.seen.runs if run.outcome)
-        type(self).ended.update(ended - Counter(f"{run.outcome}, {run.fate}" for run, _ in before.runs if run.outcome))
-
-    def _looks_agree(self) -> None:
-        """`list`, `status` and `why` tell what lies there."""
-        cells = [cell for cell, _ in self.seen.cells]
-        self.looks += 1
-        listed = json.loads(self.bench.run(("list", "--all", "--json")).out)
-        shown = Counter((one["mission"], one["state"], one["priority"], one["seq"]) for one in listed["entries"])
-        there = Counter(map(_listed, (cell for cell in cells if not cell.job.bad)))
-        bad = Counter(map(_listed, (cell for cell in cells if cell.job.bad)))
-        assert there <= shown <= there + bad, self._story(f"list tells {shown - there}, and not {there - shown}")
-        assert len(listed["bad"]) >= (there + bad - shown).total(), self._story("list hides a bad file")
-        assert len(listed["quarantined"]) == self._aside(), self._story("list miscounts the quarantine")
-        if self.looks % 4 == 0:
-            self._status_agrees(cells)
-        if self.looks % 4 == 2:
-            self._why_agrees(cells, MISSIONS[self.looks // 4 % len(MISSIONS)])
-
-    def _aside(self) -> int:
-        return sum(path.startswith("quarantine/") and not path.endswith(".why.json") for path in self.seen.paths)
-
-    def _status_agrees(self, cells: Sequence[Cell]) -> None:
-        status = json.loads(self.bench.run(("status", "--json")).out)
-        states = Counter(map(_state, cells))
-        bad = Counter(_state(cell) for cell in cells if cell.job.bad)
-        for state in ("queued", "waiting", "parked", "inbox"):
-            right = states[state] - bad[state] <= status[state] <= states[state]
-            assert right, self._story(f"status tells {status[state]} {state}")
-        assert status["quarantined"] == self._aside(), self._story("status miscounts the quarantine")
-        assert len(status["claims"]) == states["claimed"], self._story("status miscounts the claims")
-
-    def _why_agrees(self, cells: Sequence[Cell], mission: str) -> None:
-        answer = self.bench.run(("why", mission, "--json"))
-        mine = [_state(cell) for cell in cells if cell.mission == mission]
-        rank = ("claimed", "queued", "waiting", "parked", "inbox")
-        expected = next((state for state in rank if state in mine), None)
-        if expected is not None:
-            assert answer.code == 0, self._story(f"why: {answer.err}")
-            told = json.loads(answer.out)["state"]
-            assert told == expected or (told == "quarantined" and expected == "inbox"), self._story(
-                f"why tells {told} of {mission}, which is {expected}"
-            )
-
-    # ------------------------------------------------------------------- words
-
-    def _note(self, what: str, *details: object) -> None:
-        type(self).counts[what] += 1
-        self.walked.append(f"{time.time() % 1000:.3f} {what}: {'; '.join(map(str, details))}")
-
-    def _said(self, answer: Answer) -> str:
-        text = f"exit {answer.code}: {answer.out.strip()} {answer.err.strip()}"
-        self.walked.append(f"    {text[:600]}")
-        return text
-
-    def _story(self, fault: str) -> str:
-        steps = "\n".join(self.walked[-60:])
-        files = "\n".join(f"  {path}" for path in sorted(self.seen.paths))
-        return f"{fault}\n--- steps\n{steps}\n--- files\n{files}"
-
-    def _differs(self, tried: Sequence[World], said: str) -> str:
-        lines = [f"what lies there is none of {len(tried)} worlds that the model holds possible after: {said[:300]}"]
-        lines.append("there: " + "\n       ".join(map(str, _plainly(self.seen))))
-        lines += [
-            "possible: " + "\n          ".join(map(str, _plainly(world))) for world in list(dict.fromkeys(tried))[:6]
-        ]
-        return self._story("\n".join(lines))
 
 
 class Names(Walk):
@@ -538,16 +404,6 @@ class Turns(Walk):
             self._serve()
 
 
-def _state(cell: Cell) -> str:
-    return "inbox" if cell.state == "admitting" else cell.state
-
-
-def _listed(cell: Cell) -> tuple[str, str, int, int | None]:
-    """As `list` shows it; what waits to be admitted has no number."""
-    state = _state(cell)
-    return cell.mission, state, cell.priority, None if state == "inbox" else cell.number
-
-
 def _left_by_dead(world: World, alive: frozenset[tuple[str, int]]) -> Iterable[World]:
     """What a killed dispatcher's keeper may have come to by itself: it had its order, or it had not."""
     left = world._replace(alive=alive)
@@ -560,11 +416,3 @@ def _left_by_dead(world: World, alive: frozenset[tuple[str, int]]) -> Iterable[W
 
 def _after_wish(run: Run) -> Program:
     return turns.ended_live(run)
-
-
-def _plainly(one: World | Seen) -> list[object]:
-    cells = list(one.cells) if isinstance(one, World) else [cell for cell, _ in one.cells]
-    runs = list(one.runs) if isinstance(one, World) else [run for run, _ in one.runs]
-    shown: list[object] = [f"seq {one.seq} paused {one.paused} aside {one.aside} sources {sorted(one.sources)}"]
-    shown += [(*cell.shape, cell.due) for cell in cells]
-    return shown + [(*run.shape, run.until) for run in runs]

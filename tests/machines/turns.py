@@ -1,116 +1,18 @@
-"""The model of those who dispatch: the inbox, recovery, and a turn from the hold to the fate."""
+"""The model of a turn, from the hold to the fate."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
 
-from tests.machines.ends import due_ways, settle, settled, word_of
-from tests.machines.world import MOST_KEPT, Cell, Job, Move, Now, Program, Run, Step, World, done, stay
+from tests.machines.admission import admit_inbox, places_of, recover, set_parked
+from tests.machines.ends import due_ways, settled, word_of
+from tests.machines.world import MOST_KEPT, Cell, Move, Now, Program, Run, Step, World, done, stay
 
 RUNNING = 999
 """Stands for an exit code where a dispatcher watches over a mission that does not end by itself."""
 FRESH_MS = 2000
 _WAITS, _SPOILED, _SATISFIED = "waits", "spoiled", "satisfied"
-
-
-def admit_inbox(now: Now, world: World) -> list[Move]:
-    """Whoever looks next makes entries of what was dropped, in the order in which it came."""
-    del now
-    if not (world.in_state("inbox") or world.in_state("admitting")):
-        return stay(world)
-    missions = sorted({cell.mission for cell in world.cells if cell.state in {"inbox", "admitting"}})
-    return stay(world, *(settle_unattended(mission) for mission in missions if mission), _finish_left, _admit_all)
-
-
-@lru_cache(MOST_KEPT)
-def settle_unattended(mission: str) -> Step:
-    """An end of a mission that is recorded and that nobody settled."""
-
-    def step(now: Now, world: World) -> list[Move]:
-        del now
-        over = [cell for cell in _gone(world) if cell.mission == mission]
-        over = [cell for cell in over if (run := world.run_of(cell)).end or run.state == "ended"]
-        return stay(world, *map(settle, over))
-
-    return step
-
-
-def recover(now: Now, world: World) -> list[Move]:
-    """Every claim of a gone holder goes where it belongs."""
-    del now
-    return stay(world, *map(settle, _gone(world)))
-
-
-def _gone(world: World) -> list[Cell]:
-    return [cell for cell in world.in_state("claimed") if (cell.mission, cell.run) not in world.alive]
-
-
-def _finish_left(now: Now, world: World) -> list[Move]:
-    del now
-    return stay(world, *(_finish(cell, f"inbox.{cell.number}") for cell in world.in_state("admitting")))
-
-
-def _admit_all(now: Now, world: World) -> list[Move]:
-    del now
-    dropped = sorted(world.in_state("inbox"), key=lambda cell: cell.came)
-    return stay(world, *map(_admit, dropped))
-
-
-@lru_cache(MOST_KEPT)
-def _admit(dropped: Cell) -> Step:
-    def step(now: Now, world: World) -> Iterator[Move]:
-        if dropped not in world.cells:
-            yield Move((world,))
-            return
-        number = world.next_number(dropped.mission)
-        named = world.named(number)
-        hidden = dropped._replace(state="admitting", number=number, name="")
-        on_its_way = named.drop(dropped).put(hidden)
-        for move in _finish(hidden, f"inbox.{dropped.name}")(now, on_its_way):
-            yield Move((world, named, on_its_way, *move.worlds))
-
-    return step
-
-
-@lru_cache(MOST_KEPT)
-def _finish(hidden: Cell, shown: str) -> Step:
-    def step(now: Now, world: World) -> Iterator[Move]:
-        if hidden not in world.cells:
-            yield Move((world,))
-            return
-        if hidden.job.bad:
-            yield Move((world.drop(hidden).set_aside(shown),))
-            return
-        same = [one for one in world.of(hidden.mission, "queued", "waiting") if one.job.word == hidden.job.word]
-        if same:
-            yield Move((world.drop(hidden),))
-            return
-        renumbered, life = world.new_life() if not hidden.job.own else (world, hidden.life)
-        mended = renumbered.change(hidden, life=life)
-        cell = hidden._replace(life=life)
-        in_the_way = [one for one in mended.of(cell.mission) if not (one.state == "claimed" and cell.job.again)]
-        if in_the_way or (cell.beside and not cell.job.again):
-            yield Move((world, mended, _parked(mended, cell)))
-        if not in_the_way:
-            for state, due in _places_of(now, cell.job):
-                to = cell._replace(came=0, beside=False, state=state, due=due)
-                yield Move((world, mended, mended.drop(cell).put(to)))
-
-    return step
-
-
-def _places_of(now: Now, job: Job) -> Iterator[tuple[str, int | None]]:
-    """Where an entry that nobody holds up belongs."""
-    if job.after:
-        yield "waiting", None
-        return
-    for due in now.is_due(job.not_before):
-        yield ("queued", None) if due else ("waiting", job.not_before)
-
-
-def _parked(world: World, cell: Cell) -> World:
-    return world.drop(cell).put(cell._replace(state="parked", due=None, run=0, came=0, beside=False, name=""))
 
 
 @lru_cache(MOST_KEPT)
@@ -150,7 +52,7 @@ def _admit_due(now: Now, world: World) -> Iterator[Move]:
         for cell in due:
             at = worlds[-1]
             new = cell._replace(state="queued", due=None)
-            worlds.append(_parked(at, cell) if at.taken("queued", new) else at.drop(cell).put(new))
+            worlds.append(set_parked(at, cell) if at.taken("queued", new) else at.drop(cell).put(new))
         yield Move(tuple(worlds))
 
 
@@ -167,12 +69,12 @@ def _let_go(cell: Cell, verdict: str) -> Step:
         if cell not in world.cells or judge(world, cell) != verdict:
             yield Move((world,))
         elif verdict == _SPOILED:
-            yield Move((_parked(world, cell),))
+            yield Move((set_parked(world, cell),))
         else:
-            for state, due in _places_of(now, cell.job._replace(after=())):
+            for state, due in places_of(now, cell.job._replace(after=())):
                 new = cell._replace(state=state, due=due)
                 taken = new.state == "queued" and world.taken("queued", new)
-                yield Move((_parked(world, cell) if taken else world.drop(cell).put(new),))
+                yield Move((set_parked(world, cell) if taken else world.drop(cell).put(new),))
 
     return step
 
@@ -261,7 +163,7 @@ def _candidate(key: tuple[int, int, str], life: int, again: Step, after: object)
     def _ready(now: Now, world: World, cell: Cell) -> Iterator[Move]:
         if cell.job.own and cell.job.after and (verdict := judge(world, cell)) != _SATISFIED:
             parked = verdict == _SPOILED
-            yield Move((_parked(world, cell) if parked else world.change(cell, state="waiting", due=None),))
+            yield Move((set_parked(world, cell) if parked else world.change(cell, state="waiting", due=None),))
             return
         for due in now.is_due(None if cell.job.signed or not cell.job.own else cell.job.not_before):
             if not due:
@@ -273,12 +175,12 @@ def _candidate(key: tuple[int, int, str], life: int, again: Step, after: object)
         others = [one for one in world.of(cell.mission) if one != cell and one.state != "parked"]
         others = [one for one in others if one.state != "waiting" or one.job.bad or _may_run(world, one)]
         if any(one.state != "queued" for one in others):
-            yield Move((world if cell.job.again else _parked(world, cell),))
+            yield Move((world if cell.job.again else set_parked(world, cell),))
             return
         worlds = [world]
         for other in others:
             if not other.job.bad and not other.job.again:
-                worlds.append(_parked(worlds[-1], other))
+                worlds.append(set_parked(worlds[-1], other))
         # a new run's folder, its record, and then the claim
         number = 1 + max([0, *(run.run for run in world.runs if run.mission == cell.mission)])
         empty = worlds[-1].put_run(Run(cell.mission, number))
