@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 ITEM_MARK = ".item."
 """Begins the name of a claim whose work is an item of the work queue; the file is no entry and goes to no place."""
+ITEM_PREFIX = "item-"
+"""Begins the id under which an item runs as a mission."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,13 +12,12 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from kranzq.errors import BadMissionId
-from kranzq.model.claim import Holder
+from kranzq.model.claim import ITEM_PREFIX, Holder
 from kranzq.model.ids import MissionId
 from kranzq.model.outcome import Ending, Fate, NotStarted, Outcome, Park, Retire, Return, Wait
 from kranzq.model.policy import Counters, Limits, backoff_s
 from kranzq.model.work import Held
 
-PREFIX = "item-"
 _HASH = 32
 
 
@@ -68,9 +67,9 @@ class ItemOfRun:
 def mission_of_item(item: str) -> MissionId:
     """The mission id under which an item runs: its own, where that can be one, else a hash of it."""
     try:
-        return MissionId(f"{PREFIX}{item}")
+        return MissionId(f"{ITEM_PREFIX}{item}")
     except BadMissionId:
-        return MissionId(f"{PREFIX}{hashlib.sha256(item.encode()).hexdigest()[:_HASH]}")
+        return MissionId(f"{ITEM_PREFIX}{hashlib.sha256(item.encode()).hexdigest()[:_HASH]}")
 
 
 def decide_item(

@@ -10,10 +10,9 @@ import re
 from dataclasses import dataclass
 
 from kranzq.errors import BadMissionId
-from kranzq.model.claim import ITEM_MARK
+from kranzq.model.claim import ITEM_MARK, ITEM_PREFIX
 from kranzq.model.entry import MAX_NUMBER, MAX_PRIORITY
 from kranzq.model.ids import MissionId
-from kranzq.model.item_run import PREFIX
 
 _REGULAR = re.compile(
     r"[0-9]{3}-[0-9]{20}-(?!.*(?:\.\.|\.claimed\.))[a-z0-9][a-z0-9._-]{0,127}(?<!\.json)(?<!\.lock)(?<!\.tmp)\.json",
@@ -112,7 +111,7 @@ class ItemName:
 
 def item_name(mission: MissionId, pid: int, suffix: str) -> ItemName:
     """The name of the claim while the keeper `pid` has the item that runs as `mission`."""
-    return ItemName(mission, pid, suffix, f"{ITEM_MARK}{mission.removeprefix(PREFIX)}.{pid}.{suffix}")
+    return ItemName(mission, pid, suffix, f"{ITEM_MARK}{mission.removeprefix(ITEM_PREFIX)}.{pid}.{suffix}")
 
 
 def parse_item_name(text: str) -> ItemName | None:
@@ -121,7 +120,7 @@ def parse_item_name(text: str) -> ItemName | None:
     if found is None or int(found[2]) < 1:
         return None
     try:
-        return ItemName(MissionId(f"{PREFIX}{found[1]}"), int(found[2]), found[3], text)
+        return ItemName(MissionId(f"{ITEM_PREFIX}{found[1]}"), int(found[2]), found[3], text)
     except BadMissionId:
         return None
 
