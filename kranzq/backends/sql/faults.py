@@ -16,6 +16,8 @@ _WAITED = frozenset({"55P03", "57014"})
 _STARTS = ("starting up", "shutting down", "in recovery mode", "not yet accepting")
 _IS_FULL = ("too many clients", "too many connections", "connection slots")
 _REFUSED = "FATAL:"
+_QUESTION = "Is the server running"
+"""The driver asks this below each refused connection; our own advice stands there already."""
 _NO_SCHEMA = frozenset({"42P01", "42883", "3F000"})
 _RIGHTS = "Let the database's owner grant what is missing; docs/howto/use-postgres.md lists it."
 
@@ -63,4 +65,5 @@ def named(fault: psycopg.Error, where: str, patience_s: float) -> KranzqError:
 def in_words(fault: psycopg.Error) -> str:
     """The driver's text on one line; the server never repeats a password in it."""
     text = fault.diag.message_primary or str(fault) or type(fault).__name__
-    return " ".join(text.split()).rstrip(".")
+    lines = [" ".join(line.split()) for line in text.removeprefix("connection failed: ").splitlines()]
+    return "; ".join(line for line in lines if line and not line.startswith(_QUESTION)).rstrip(".")

@@ -24,9 +24,13 @@ WHERE = "postgresql://ann@db.example/work"
         (errors.UndefinedTable("no such table"), StoreUnreachable, "schema is not there"),
         (errors.TooManyConnections("sorry, too many clients"), StoreUnreachable, "too many clients"),
         (errors.AdminShutdown("terminating"), StoreUnreachable, "terminating"),
-        (errors.IndexCorrupted("broken\n  page"), StoreUnreachable, "broken page"),
+        (errors.IndexCorrupted("broken\n  page"), StoreUnreachable, "broken; page"),
         (errors._WaitTimeout("wait"), StoreUnreachable, "no answer within 10 s"),
-        (OperationalError("connection failed:\n\tno route"), StoreUnreachable, "connection failed: no route"),
+        (
+            OperationalError("connection failed: no route\n\tIs the server running?"),
+            StoreUnreachable,
+            "used: no route.",
+        ),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
 )
