@@ -36,6 +36,7 @@ SETTINGS = {
     "fsync": "off",
     "full_page_writes": "off",
     "listen_addresses": "",
+    "deadlock_timeout": "20ms",
     "max_connections": "80",
     "shared_buffers": "32MB",
     "autovacuum_naptime": "5s",
@@ -234,7 +235,7 @@ def reap() -> None:
     for name in glob.glob(f"/tmp/{NAME}-*"):
         folder = Path(name)
         try:
-            if folder.is_symlink() or (folder / "owner").stat().st_uid != os.getuid():
+            if folder.is_symlink() or (folder / "owner").lstat().st_uid != os.getuid():
                 continue
             pid, began = (folder / "owner").read_text().split()
         except (OSError, ValueError):
@@ -324,7 +325,7 @@ def _children(pid: int) -> list[int]:
 
 def main(word: str = "status") -> int:
     """Start, stop or look after the one server that outlives this program."""
-    folder = Path(f"/tmp/{NAME}-of-{os.getuid()}")
+    folder = Path(f"/tmp/{NAME}-of-{os.environ.get('KRANZQ_POSTGRES_NAME') or os.getuid()}")
     server = Server(folder)
     if word == "start":
         reap()

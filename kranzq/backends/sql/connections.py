@@ -161,8 +161,11 @@ def _is_fresh(connection: Connection) -> bool:
 
 
 def _where(found: dict[str, Any]) -> str:
-    """A URL for people: no password and no options."""
+    """A URL for people, which also connects: no password and no options."""
     user = f"{found['user']}@" if found.get("user") else ""
-    host = found.get("host") or found.get("hostaddr") or ""
+    host = str(found.get("host") or found.get("hostaddr") or "")
     port = f":{found['port']}" if found.get("port") else ""
-    return f"postgresql://{user}{host}{port}/{found.get('dbname') or ''}"
+    name = found.get("dbname") or ""
+    if host.startswith("/"):
+        return f"postgresql://{user}{port}/{name}?host={host}"
+    return f"postgresql://{user}{host}{port}/{name}"

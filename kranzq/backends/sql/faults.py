@@ -13,6 +13,11 @@ _ENDED = frozenset({"57P01", "57P02", "57P05", "25P03", "25P04", _STARTING, _REA
 """The server ends the session, or is one that takes no writes: after a failover another connection may do better."""
 _WAITED = frozenset({"55P03", "57014"})
 """Lock not available, query cancelled: what our own time limits lead to."""
+_STARTS = ("starting up", "shutting down", "in recovery mode", "not yet accepting")
+_IS_FULL = ("too many clients", "too many connections", "connection slots")
+_REFUSED = "FATAL:"
+_QUESTION = "Is the server running"
+"""The driver asks this below each refused connection; our own advice stands there already."""
 _NO_SCHEMA = frozenset({"42P01", "42883", "3F000"})
 _RIGHTS = "Let the database's owner grant what is missing; docs/howto/use-postgres.md lists it."
 
@@ -29,9 +34,12 @@ def is_lost(fault: psycopg.Error, *, closed: bool) -> bool:
 
 
 def comes_back(fault: psycopg.OperationalError, *, was_there: bool) -> bool:
-    """Whether a connection that was refused may soon be had: the server starts, or is away and was there before."""
-    state = fault.sqlstate or ""
-    return state in {_STARTING, "57P01"} or (was_there and (not state or state.startswith("08")))
+    """Whether a connection that was refused may soon be had: the server starts or is full, or was there before.
+
+    The driver tells nothing but a text here. One in another language is taken for a refusal, and told at once.
+    """
+    text = str(fault)
+    return any(phrase in text for phrase in (*_STARTS, *_IS_FULL)) or (was_there and _REFUSED not in text)
 
 
 def named(fault: psycopg.Error, where: str, patience_s: float) -> KranzqError:
@@ -57,4 +65,5 @@ def named(fault: psycopg.Error, where: str, patience_s: float) -> KranzqError:
 def in_words(fault: psycopg.Error) -> str:
     """The driver's text on one line; the server never repeats a password in it."""
     text = fault.diag.message_primary or str(fault) or type(fault).__name__
-    return " ".join(text.split()).rstrip(".")
+    lines = [" ".join(line.split()) for line in text.removeprefix("connection failed: ").splitlines()]
+    return "; ".join(line for line in lines if line and not line.startswith(_QUESTION)).rstrip(".")

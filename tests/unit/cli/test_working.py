@@ -406,7 +406,7 @@ def test_b77_what_could_mean_two_instants_is_refused(
         ('{"title": "t", "payload": "p", "priority": NaN}', "NaN is no number"),
         ('{"title": "t", "payload": "p", "priority": 1e3}', "priority must be a whole number"),
         ('{"title": "t", "payload": "p", "max_attempts": 0}', "max_attempts"),
-        ('{"title": "t", "payload": "p", "titel": "x"}', "Did you mean 'title'?"),
+        ('{"title": "t", "payload": "p", "titles": "x"}', "Did you mean 'title'?"),
         ('{"title": "t", "title": "u", "payload": "p"}', "twice"),
         ('{"title": 5, "payload": "p"}', "title must be a text"),
         ('{"title": "t", "payload": "\\ud800"}', "half of a character"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
@@ -210,3 +211,18 @@ def test_without_the_driver_it_is_said_what_to_install(monkeypatch: pytest.Monke
 
     with pytest.raises(UsageFault, match="kranzq\\[postgres\\]"):
         open_database("postgresql://host/name")
+
+
+def test_a_server_that_is_full_for_a_moment_is_waited_for(postgres_url: str) -> None:
+    """A user who may have one connection gets it as soon as another program has closed it."""
+    with psycopg.connect(postgres_url, autocommit=True) as connection, ThreadPoolExecutor(1) as pool:
+        connection.execute("create role guest_of_one login connection limit 1")
+        database = open_database(with_user(postgres_url, "guest_of_one"))
+        with psycopg.connect(with_user(postgres_url, "guest_of_one")):
+            call = pool.submit(database.wall_ms)
+            with pytest.raises(TimeoutError):
+                call.result(0.3)
+
+        assert call.result(20) > 0
+        database.close()
+        connection.execute("drop role guest_of_one")
