@@ -170,9 +170,9 @@ def _told(claim: ItemClaim, payload: str) -> Mapping[str, str]:
     return {
         "KRANZQ_AGENT": claim.holder.name,
         "KRANZQ_AGENT_UID": claim.holder.uid,
-        "KRANZQ_ITEM_ID": claim.id,
-        "KRANZQ_ITEM_ATTEMPT": str(claim.attempt),
-        "KRANZQ_ITEM_TITLE": claim.item.title,
-        "KRANZQ_ITEM_KIND": claim.item.kind,
-        "KRANZQ_ITEM_PAYLOAD": payload,
+        "KRANZ_ITEM_ID": claim.id,
+        "KRANZ_ITEM_ATTEMPT": str(claim.attempt),
+        "KRANZ_ITEM_TITLE": claim.item.title,
+        "KRANZ_ITEM_KIND": claim.item.kind,
+        "KRANZ_ITEM_PAYLOAD": payload,
     }

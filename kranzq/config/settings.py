@@ -34,11 +34,6 @@ OTHER_VARIABLES: Mapping[str, str] = {
     "KRANZQ_AGENT": "the name under which one enqueues and claims items; without it user@host",
     "KRANZQ_AGENT_UID": "the uid that goes with that name",
     "KRANZQ_AGENT_GROUPS": "the groups whose items one may claim, with spaces or commas between them",
-    "KRANZQ_ITEM_ID": "the item whose command this is; set by `work claim --exec`, as the other four",
-    "KRANZQ_ITEM_ATTEMPT": "the attempt under which it was claimed",
-    "KRANZQ_ITEM_TITLE": "its title",
-    "KRANZQ_ITEM_KIND": "its kind",
-    "KRANZQ_ITEM_PAYLOAD": "a file with its payload",
 }
 """`KRANZQ_*` variables that are no settings, each with its meaning; whoever reads one puts it here."""
 

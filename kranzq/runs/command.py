@@ -87,33 +87,25 @@ OF_A_VIRTUALENV = frozenset(
     }
 )
 """What an activated virtualenv says of itself; PATH stays, since the configured command may lie in it."""
-MARKS = frozenset(
-    {
-        "KRANZ_CLAIM",
-        "KRANZ_ITEM_ATTEMPT",
-        "KRANZ_ITEM_ID",
-        "KRANZ_ITEM_PAYLOAD",
-        "KRANZ_ITEM_TITLE",
-        "KRANZ_MISSION_DIR",
-        "KRANZ_MISSION_ID",
-        "KRANZ_REPO",
-        "KRANZ_RUN_DIR",
-        "KRANZ_RUN_NUMBER",
-    }
-)
 OF_AN_ITEM = frozenset(
     {
-        "KRANZQ_ITEM_ATTEMPT",
-        "KRANZQ_ITEM_ID",
-        "KRANZQ_ITEM_KIND",
-        "KRANZQ_ITEM_PAYLOAD",
-        "KRANZQ_ITEM_TITLE",
+        "KRANZ_ITEM_ATTEMPT",
+        "KRANZ_ITEM_ID",
+        "KRANZ_ITEM_KIND",
+        "KRANZ_ITEM_PAYLOAD",
+        "KRANZ_ITEM_TITLE",
     }
 )
-"""What an agent tells the command of its item: nothing of it is true for what that command dispatches itself."""
-NOT_PASSED_ON = (
-    OF_AN_ITEM | GIT_LOCATIONS | OF_ONE_COMMIT | OF_THE_DISPATCHER | SESSION_MARKERS | OF_A_VIRTUALENV | MARKS
-)
+"""What the command of an item is told of it: nothing of it is true for what that command dispatches itself."""
+MARKS = OF_AN_ITEM | {
+    "KRANZ_CLAIM",
+    "KRANZ_MISSION_DIR",
+    "KRANZ_MISSION_ID",
+    "KRANZ_REPO",
+    "KRANZ_RUN_DIR",
+    "KRANZ_RUN_NUMBER",
+}
+NOT_PASSED_ON = GIT_LOCATIONS | OF_ONE_COMMIT | OF_THE_DISPATCHER | SESSION_MARKERS | OF_A_VIRTUALENV | MARKS
 WORK_URL = "KRANZQ_WORK_URL"
 _SECRET_WORDS = ("TOKEN", "SECRET", "KEY", "PASSWORD")
 _DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"

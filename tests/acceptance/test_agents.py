@@ -34,7 +34,7 @@ def test_a_command_gets_the_payload_and_its_last_words_become_the_result(agents:
     """On its input and as a file; what it prints is shown as it is, and kranzq's own words are on stderr."""
     enqueue(agents, payload="the päylöad\nof two lines")
     done = agents.run(
-        "claim", "--exec", "sh", "-c", 'cat; echo; cmp - "$KRANZQ_ITEM_PAYLOAD" < "$KRANZQ_ITEM_PAYLOAD"; echo end'
+        "claim", "--exec", "sh", "-c", 'cat; echo; cmp - "$KRANZ_ITEM_PAYLOAD" < "$KRANZ_ITEM_PAYLOAD"; echo end'
     )
 
     assert done.stdout == "the päylöad\nof two lines\nend\n"
@@ -54,7 +54,7 @@ def test_what_a_command_is_told_and_what_is_kept_from_it(agents: Agents, isolate
         "KRANZQ_WORK_URL": "postgresql://me:s3cr3t@nowhere/none",
         "KRANZQ_SERVER_TOKEN": "s3cr3t",
         "KRANZQ_AGENT": "worker",
-        "KRANZQ_ITEM_ID": "of another item",
+        "KRANZ_ITEM_ID": "of another item",
         "OTHER": "stays",
     }
     done = agents.run("claim", "--url", database, "--exec", "env", env=env)
@@ -64,17 +64,17 @@ def test_what_a_command_is_told_and_what_is_kept_from_it(agents: Agents, isolate
     assert "GIT_DIR" not in told
     assert told["OTHER"] == "stays"
     assert told["KRANZQ_WORK_URL"] == database, "what it enqueues itself goes where it came from"
-    assert {key: told[key] for key in told if key.startswith(("KRANZQ_ITEM_", "KRANZQ_AGENT"))} == {
+    assert {key: told[key] for key in told if key.startswith(("KRANZ_ITEM_", "KRANZQ_AGENT"))} == {
         "KRANZQ_AGENT": "worker",
         "KRANZQ_AGENT_UID": "",
-        "KRANZQ_ITEM_ID": "one",
-        "KRANZQ_ITEM_ATTEMPT": "1",
-        "KRANZQ_ITEM_TITLE": "t; $(x) \x1b[31m",
-        "KRANZQ_ITEM_KIND": "k",
-        "KRANZQ_ITEM_PAYLOAD": told["KRANZQ_ITEM_PAYLOAD"],
+        "KRANZ_ITEM_ID": "one",
+        "KRANZ_ITEM_ATTEMPT": "1",
+        "KRANZ_ITEM_TITLE": "t; $(x) \x1b[31m",
+        "KRANZ_ITEM_KIND": "k",
+        "KRANZ_ITEM_PAYLOAD": told["KRANZ_ITEM_PAYLOAD"],
     }
     assert "\x1b" not in done.stderr
-    assert not Path(told["KRANZQ_ITEM_PAYLOAD"]).exists(), "its folder goes with it"
+    assert not Path(told["KRANZ_ITEM_PAYLOAD"]).exists(), "its folder goes with it"
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_it_goes_on_for_ever_until_it_is_told_to_stop(agents: Agents) -> None:
     """Item after item, also those that come while it waits; a TERM in idleness ends it at once, with 0."""
     enqueue(agents, "one")
     enqueue(agents, "two", "--priority", "5")
-    agent = agents.start("--forever", "--exec", "sh", "-c", f'echo "$KRANZQ_ITEM_ID" >> {agents.notes}/order')
+    agent = agents.start("--forever", "--exec", "sh", "-c", f'echo "$KRANZ_ITEM_ID" >> {agents.notes}/order')
     wait_for(lambda: agents.item("one")["state"] == "done", "both are done")
     enqueue(agents, "three")
     wait_for(lambda: agents.item("three")["state"] == "done", "what came later is done")
@@ -136,7 +136,7 @@ def test_so_many_items_and_no_more(agents: Agents) -> None:
     """`--count` bounds a run; one that fails among them is told by the exit code."""
     for name in ("one", "two", "three"):
         enqueue(agents, name, "--max-attempts", "1")
-    agents.run("claim", "--count", "2", "--exec", "sh", "-c", 'test "$KRANZQ_ITEM_ID" != one', code=1)
+    agents.run("claim", "--count", "2", "--exec", "sh", "-c", 'test "$KRANZ_ITEM_ID" != one', code=1)
 
     assert [agents.item(name)["state"] for name in ("one", "two", "three")] == ["failed", "done", "open"]
 

@@ -37,7 +37,7 @@ def test_each_item_goes_to_one_of_them(agents: Agents, postgres_url: str, monkey
     monkeypatch.setenv("KRANZQ_WORK_URL", postgres_url)
     lines = [f'{{"title": "t{number}", "payload": "p", "id": "i{number}"}}' for number in range(12)]
     agents.run("enqueue", "--batch", "-", input="\n".join(lines))
-    script = f'echo "$KRANZQ_ITEM_ID" >> {agents.notes}/ran'
+    script = f'echo "$KRANZ_ITEM_ID" >> {agents.notes}/ran'
     started = [
         agents.start("--forever", "--exec", "sh", "-c", script, env={"KRANZQ_AGENT": f"agent-{number}"})
         for number in range(3)

@@ -45,8 +45,8 @@ def test_a_storm_of_kills_runs_no_item_twice_at_once(agents: Agents) -> None:
     lines = [{"id": name, "title": "t", "payload": "p", "max_attempts": 1000} for name in names]
     agents.run("enqueue", "--batch", "-", input="\n".join(map(json.dumps, lines)))
     program = (
-        f"case $KRANZQ_ITEM_ID in *[02468]) s={SHORT_S};; *) s={LONG_S};; esac; "
-        f'exec {sys.executable} -I -S {agents.notes}/alone.py "{agents.notes}/$KRANZQ_ITEM_ID" x $s 0'
+        f"case $KRANZ_ITEM_ID in *[02468]) s={SHORT_S};; *) s={LONG_S};; esac; "
+        f'exec {sys.executable} -I -S {agents.notes}/alone.py "{agents.notes}/$KRANZ_ITEM_ID" x $s 0'
     )
     chance, running, frozen = random.Random(), [], dict[subprocess.Popen[bytes], float]()
 
