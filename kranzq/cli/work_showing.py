@@ -96,11 +96,10 @@ def warnings(stats: Stats) -> list[tuple[str, str]]:
     """What needs a person: each with what to type."""
     found = []
     if stats.overdue:
-        found.append(
-            (f"{stats.overdue} leases are over and were not yet swept.", "Let them lapse: kranzq work recover")
-        )
+        found.append((f"{stats.overdue} leases over and not yet swept.", "Let them lapse: kranzq work recover"))
     if stats.unseen:
-        text = f"{stats.unseen} open items are for agents that never asked for work here."
+        many = f"{stats.unseen} open items are" if stats.unseen > 1 else "One open item is"
+        text = f"{many} for an agent that never asked for work here."
         found.append((text, "Look for mistyped names: kranzq work list --unseen"))
     if stats.log_size > max(LOG_WARNS_AT, stats.size):
         text = f"The database's log has grown to {_bytes(stats.log_size)}: some program keeps a reader open."

@@ -49,6 +49,19 @@ def _vanished(one: e.Vanished) -> str:
     return f"{one.why}; gone with it: {names}"
 
 
+def _swept_items(one: e.WorkSwept) -> str:
+    told = [
+        f"{len(one.lapsed)} lapsed" if one.lapsed else "",
+        f"{len(one.failed)} failed with their last lease" if one.failed else "",
+        f"{one.opened} came due" if one.opened else "",
+    ]
+    return f"items of the work queue: {', '.join(part for part in told if part) or 'nothing to do'}"
+
+
+def _released(one: e.ItemReleased) -> str:
+    return f"item {one.item} given back after attempt {one.attempt}, now {one.state}{f': {one.why}' if one.why else ''}"
+
+
 _FATES = {
     "retire": "done with",
     "return": "back in its place",
@@ -72,6 +85,18 @@ _SENTENCES: dict[type[e.Event], Callable[[Any], str]] = {
     e.Edited: lambda one: f"{one.mission} edited: {one.changes}",
     e.PassedOver: lambda one: f"{one.mission} passed over: {one.why}",
     e.Cancelled: lambda one: f"{one.mission} cancelled: {one.how}",
+    e.ItemEnqueued: lambda one: f"item {one.item} enqueued with priority {one.priority} (higher first)",
+    e.ItemClaimed: lambda one: f"item {one.item} claimed, attempt {one.attempt}",
+    e.LeaseRenewed: lambda one: f"item {one.item}: lease of attempt {one.attempt} renewed",
+    e.ItemEnded: lambda one: f"item {one.item} {one.state} with attempt {one.attempt}",
+    e.ItemReleased: _released,
+    e.ItemCancelled: lambda one: f"item {one.item} cancelled{f': {one.why}' if one.why else ''}",
+    e.ItemsPruned: lambda one: f"items of the work queue: {one.items} that ended long ago removed",
+    e.WorkSwept: _swept_items,
+    e.PresenceClaimed: lambda one: (
+        f"{one.agent} {'works on at' if one.renewed else 'says where it works:'} {one.claim}"
+    ),
+    e.PresenceReleased: lambda one: f"{one.agent} is done with {', '.join(one.claims)}",
     e.Drained: lambda one: f"nothing more may run now (tried since the last time: {one.ran})",
     e.WaitsBusy: lambda one: f"busy: {one.holder}",
     e.WatchLost: lambda one: f"warning: {one.why}",
