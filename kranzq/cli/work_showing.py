@@ -96,7 +96,7 @@ def warnings(stats: Stats) -> list[tuple[str, str]]:
     """What needs a person: each with what to type."""
     found = []
     if stats.overdue:
-        found.append((f"{stats.overdue} leases over and not yet swept.", "Let them lapse: kranzq work recover"))
+        found.append((f"{stats.overdue} leases are over and not yet swept.", "Let them lapse: kranzq work recover"))
     if stats.unseen:
         many = f"{stats.unseen} open items are" if stats.unseen > 1 else "One open item is"
         text = f"{many} for an agent that never asked for work here."
