@@ -24,8 +24,9 @@ class Proxy:
         self._server = f"{found[2]}/.s.PGSQL.5432"
         self._folder = tempfile.mkdtemp(prefix="kranzq-proxy-", dir="/tmp")
         self.url = f"{found[1]}?host={self._folder}"
-        self.queries = self.connections = 0
+        self.queries = self.connections = self.refused = 0
         self._lose_request = self._lose_answer = 0
+        self._refuses = False
         self._flows = threading.Event()
         self._flows.set()
         self._sockets: list[socket.socket] = []
@@ -55,7 +56,13 @@ class Proxy:
 
     def flow(self) -> None:
         """Let everything pass again."""
+        self._refuses = False
         self._flows.set()
+
+    def refuse(self) -> None:
+        """Cut every connection, and let nobody in until it flows again."""
+        self._refuses = True
+        self.cut()
 
     def cut(self) -> None:
         """Cut every connection."""
@@ -92,6 +99,10 @@ class Proxy:
                 client, _ = self._listener.accept()
             except OSError:
                 return
+            if self._refuses:
+                self.refused += 1
+                client.close()
+                continue
             self.connections += 1
             server = socket.socket(socket.AF_UNIX)
             try:

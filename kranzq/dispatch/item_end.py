@@ -51,9 +51,10 @@ def hand_in(
     if item.holder_uid != items.settings.holder.uid:
         # another checkout's, which was moved or copied here: its lease runs out by itself
         emit(Warned(f"{record.mission} was claimed by another checkout, which alone may hand it in; it is left to it"))
-    elif item.url != items.settings.url:
-        return f"it belongs to the work queue {item.url}, and work.url names {items.settings.url}"
     elif (why := _tell(items, runs, record, ending, fate)) is not None:
+        items.say(
+            f"end of {record.claim}", f"the end of run {record.run} of {record.mission} is not handed in yet: {why}"
+        )
         return why
     if claimed is not None:
         items.leases.drop(claimed.place.name)
@@ -81,6 +82,8 @@ def give_back_unrecorded(parts: Parts, queue: MissionQueue, claimed: Claimed) ->
 def _tell(items: Items, runs: Runs, record: RunRecord, ending: Ending, fate: Fate) -> str | None:
     item = record.item
     assert item is not None
+    if item.url != items.settings.url:
+        return f"it belongs to the work queue {item.url}, and work.url names {items.settings.url}"
     tail, wish = _tail(runs, record), _wish(runs, record)
     try:
         items.ask(lambda store: _settle(store, item, ending, fate, tail, wish))

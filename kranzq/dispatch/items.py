@@ -33,7 +33,7 @@ KIND = "mission"
 ASK_EVERY_S = 60.0
 """Without a hint the work queue is asked so often: a hint may be lost, and asking takes the busy lock."""
 COMPARE_EVERY_S = 60.0
-_AWAY_S = (1.0, 2.0, 5.0, 10.0, 30.0)
+_AWAY_S = (5.0, 15.0, 60.0)
 _ANY = Entry(MissionId("item"))
 NO_COMMAND = (
     "items are not asked for: no command is configured that could run them. Set [work] command, or [mission] command, "
@@ -70,7 +70,7 @@ class Items:
         self._open_store = open_store
         self._store: WorkStore | None = None
         self._mutex = threading.Lock()
-        self._why_away, self._away_until, self._failures = "", 0.0, 0
+        self._why_away, self._away_until, self._failures, self._is_watched = "", 0.0, 0, False
         self._paused_until, self._pauses = 0.0, 0
         self._ask_at = self._compare_at = 0.0
         self._request = ""
@@ -79,8 +79,14 @@ class Items:
 
     @property
     def is_away(self) -> bool:
-        """Whether it did not answer a moment ago."""
-        return time.monotonic() < self._away_until
+        """Whether it did not answer the last time. Where another thread finds out when it does, only that one asks."""
+        return self._failures > 0 and (self._is_watched or time.monotonic() < self._away_until)
+
+    def leave_to_watch(self) -> None:
+        """A thread of its own calls it from now on until it answers: the dispatching one never waits for that."""
+        self._is_watched = True
+        self._failures = self._failures or 1
+        self._why_away = self._why_away or f"the work queue {self.settings.url} was not reached yet"
 
     def store(self) -> WorkStore:
         """The work queue, opened at the first call that succeeds. Raises StoreUnavailable and whatever opening does."""
@@ -110,8 +116,8 @@ class Items:
 
     def came_back(self) -> None:
         """It answers."""
-        was_away, self._why_away, self._away_until, self._failures = self._failures > 0, "", 0.0, 0
-        if was_away:
+        self._why_away, self._away_until, self._failures = "", 0.0, 0
+        if "away" in self._said:
             self._said.discard("away")
             self.tell(f"the work queue {self.settings.url} answers again")
 
