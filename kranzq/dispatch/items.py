@@ -32,7 +32,8 @@ R = TypeVar("R")
 KIND = "mission"
 ASK_EVERY_S = 60.0
 """Without a hint the work queue is asked so often: a hint may be lost, and asking takes the busy lock."""
-COMPARE_EVERY_S = 60.0
+COMPARE_AFTER_S = (60.0, 600.0)
+"""After the first look for items that nobody here began: what a killed dispatcher had asked for may come late."""
 _AWAY_S = (5.0, 15.0, 60.0)
 _ANY = Entry(MissionId("item"))
 NO_COMMAND = (
@@ -73,6 +74,7 @@ class Items:
         self._why_away, self._away_until, self._failures, self._is_watched = "", 0.0, 0, False
         self._paused_until, self._pauses = 0.0, 0
         self._ask_at = self._compare_at = 0.0
+        self._compared = 0
         self._request = ""
         self._said: set[str] = set()
         self._untold: collections.deque[str] = collections.deque()
@@ -163,15 +165,16 @@ class Items:
         return ItemOfRun(claim.id, claim.attempt, holder.name, holder.uid, self.settings.url)
 
     def compare_due(self) -> bool:
-        """Whether it is time to look for items that are ours by the work queue alone; then it is not for a minute."""
+        """Whether it is time to look for items that are ours by the work queue alone; then it is not for a while."""
         if self.is_away or time.monotonic() < self._compare_at:
             return False
-        self._compare_at = time.monotonic() + COMPARE_EVERY_S
+        self._compare_at = time.monotonic() + COMPARE_AFTER_S[min(self._compared, 1)]
+        self._compared += 1
         return True
 
     def compare_again(self) -> None:
         """That look came to nothing; the next turn looks again."""
-        self._compare_at = 0.0
+        self._compare_at, self._compared = 0.0, 0
 
     def pause(self, reason: str, jitter: float) -> None:
         """An item could not be started for everybody's reasons: none is asked for after it for a while."""

@@ -100,7 +100,7 @@ def _ended(one: Amender, queue: RetryQueue, mission: MissionId) -> Amended:
         raise NoSuchMission(mission)
     if last.item is not None:
         raise Conflict(
-            f"Run {last.run} of {mission} was made for item {last.item.id}, which the work queue alone gives out again.",
+            f"Run {last.run} of {mission} was one of item {last.item.id}, which the work queue alone gives out again.",
             f"See what became of it: kranzq work show {last.item.id}; or enqueue its work anew: kranzq work enqueue",
         )
     kept = _kept(one, last)

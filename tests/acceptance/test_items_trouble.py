@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import signal
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from kranzq.model.item_run import mission_of_item
+from kranzq.model.item_policy import mission_of_item
 from kranzq.model.work import ItemState
 from tests.laboratory import Laboratory, is_alive, wait_for
 from tests.postgres_proxy import Proxy
@@ -168,8 +169,8 @@ def test_three_machines_run_thirty_items_and_one_of_them_dies(
     items = [machines[0].shop.add(f"i{number}", 0.3) for number in range(30)]
     try:
         daemons = [one.start() for one in machines]
-        wait_for(lambda: machines[0].lab.told(), f"the first one works: {machines[0].lab.log()}")
-        wait_for(lambda: machines[0].shop.claims(), "it has an item", seconds=60)
+        wait_for(machines[0].lab.told, f"the first one works: {machines[0].lab.log()}")
+        wait_for(machines[0].shop.claims, "it has an item", seconds=60)
         machines[0].die(daemons[0])
         wait_for(
             lambda: all(store.show(item).state is ItemState.DONE for item in items),
@@ -188,5 +189,5 @@ def test_three_machines_run_thirty_items_and_one_of_them_dies(
     assert not [line for line in told if line.startswith("overlap")]
     assert all(told.count(f"end i{number}") >= 1 for number in range(30))
     assert sum(line.startswith("start") for line in told) <= 31
-    assert all(before[1] <= after[0] for span in spans for before, after in zip(span, span[1:], strict=False))
+    assert all(before[1] <= after[0] for span in spans for before, after in itertools.pairwise(span))
     assert sum(len(span) for span in spans) <= 31
