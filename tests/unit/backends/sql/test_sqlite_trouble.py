@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from kranzq.backends.sql.backend import SqlBackend
+from kranzq.backends.sql.database import Transaction
 from kranzq.backends.sql.opening import open_store
 from kranzq.backends.sql.sqlite import SqliteDatabase
 from kranzq.errors import SchemaTooNew, StoreLocked, StoreUnavailable, UnsafePath, UsageFault
@@ -299,6 +300,21 @@ def test_b61_past_the_patience_a_lock_is_said_and_nothing_is_half_done(path: Pat
     assert claim is not None
     assert [one.attempt for one in work.attempts("w-1")] == [1]
     work.close()
+
+
+def test_b61_a_write_has_the_lock_before_it_reads(path: Path) -> None:
+    """Nobody can come between what an act reads and what it writes: SQLite would refuse it at once, however patient."""
+    database = SqliteDatabase(str(path))
+
+    def act(transaction: Transaction) -> None:
+        assert transaction.one("digest", id="w-1") is not None
+        with contextlib.closing(sqlite3.connect(path, timeout=0, isolation_level=None)) as other:
+            with pytest.raises(sqlite3.OperationalError, match="locked"):
+                other.execute("update kranzq_items set priority = 1")
+        transaction.run("cancel", id="w-1", why="")
+
+    database.write(act)
+    database.close()
 
 
 def test_b61_a_lock_that_ends_in_time_is_waited_for(path: Path) -> None:
