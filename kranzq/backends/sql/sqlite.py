@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from kranzq.backends.sql.commits import Call, Commits
-from kranzq.backends.sql.database import Row, Size, Transaction
+from kranzq.backends.sql.database import Row, Size, StatementCall, Transaction
 from kranzq.backends.sql.hints import Glances
 from kranzq.backends.sql.schema import COMPATIBLE, Schema, check
 from kranzq.backends.sql.sqlite_faults import named
@@ -268,8 +268,12 @@ class _Transaction:
         """Run it for what it does."""
         self.all(statement, **values)
 
-    def each(self, statement: str, many: Sequence[Mapping[str, object]], /) -> list[Row | None]:
+    def several(self, calls: Sequence[StatementCall]) -> list[list[Row]]:
         """One after the other: there is no way to save."""
+        return [self.all(statement, **values) for statement, values in calls]
+
+    def each(self, statement: str, many: Sequence[Mapping[str, object]], /) -> list[Row | None]:
+        """As `several`."""
         return [self.one(statement, **values) for values in many]
 
 
