@@ -13,7 +13,7 @@ import uuid
 
 from kranzq.backend import Wanted
 from kranzq.backends.sql import claims
-from kranzq.backends.sql.database import StatementCall, Database, Row, Transaction
+from kranzq.backends.sql.database import Database, Row, StatementCall, Transaction
 from kranzq.model.claim import Holder
 from kranzq.model.work import MOST_NAME, Recovered, check_text
 

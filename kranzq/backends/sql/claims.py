@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 from kranzq.backend import Wanted
 from kranzq.backends.sql import rows
-from kranzq.backends.sql.database import StatementCall, Row, Transaction
+from kranzq.backends.sql.database import Row, StatementCall, Transaction
 from kranzq.errors import ItemLost, KranzqError, NoSuchItem, UsageFault
 from kranzq.model.claim import Holder
 from kranzq.model.outcome import Outcome

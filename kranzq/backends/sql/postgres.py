@@ -18,7 +18,7 @@ from typing import TypeVar
 import psycopg
 
 from kranzq.backends.sql.connections import Connection, Connections
-from kranzq.backends.sql.database import StatementCall, Row, Size, Transaction
+from kranzq.backends.sql.database import Row, Size, StatementCall, Transaction
 from kranzq.backends.sql.faults import is_clash, is_lost, named
 from kranzq.backends.sql.listening import CHANNEL, Listener
 from kranzq.backends.sql.schema import COMPATIBLE, Schema, check
