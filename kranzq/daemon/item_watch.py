@@ -49,6 +49,7 @@ class ItemWatch:
         """End; a call of the work queue that is under way is not waited for."""
         self._over.set()
         self._bell.set()
+        self._items.leave_to_us()
 
     def _run(self) -> None:
         sweeper: Sweeper | None = None

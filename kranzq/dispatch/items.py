@@ -90,6 +90,10 @@ class Items:
         self._failures = self._failures or 1
         self._why_away = self._why_away or f"the work queue {self.settings.url} was not reached yet"
 
+    def leave_to_us(self) -> None:
+        """That thread is no more."""
+        self._is_watched = False
+
     def store(self) -> WorkStore:
         """The work queue, opened at the first call that succeeds. Raises StoreUnavailable and whatever opening does."""
         with self._mutex:

@@ -159,12 +159,14 @@ def intervals(shop: Shop, item: str) -> list[tuple[int, int]]:
     return [(one.claimed_at, one.ended_at or 2**62) for one in shop.store.attempts(item)]
 
 
+@pytest.mark.parametrize("engine", ["sqlite", "postgresql"])
 @pytest.mark.race
 def test_three_machines_run_thirty_items_and_one_of_them_dies(
-    tmp_path: Path, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+    engine: str, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every item runs to its end, none twice at once, and what the dead machine held is taken over."""
-    machines = [Machine(tmp_path / str(number), postgres_url, monkeypatch) for number in range(3)]
+    url = f"sqlite://{tmp_path}/work.db" if engine == "sqlite" else request.getfixturevalue("postgres_url")
+    machines = [Machine(tmp_path / str(number), url, monkeypatch) for number in range(3)]
     store = machines[0].shop.store
     items = [machines[0].shop.add(f"i{number}", 0.3) for number in range(30)]
     try:
