@@ -280,6 +280,7 @@ ROUNDS = int(os.environ.get("KRANZQ_RACE_ROUNDS", "60"))
 
 
 @pytest.mark.race
+@pytest.mark.timeout(max(120, ROUNDS / 5))
 def test_b74_an_end_and_a_lapse_at_the_same_instant_are_one(engine: ItemStore) -> None:
     """Finish, sweep and another's claim race when the lease is just over: one of them wins, and the item says so."""
     store, chance = engine.open(), random.Random(3)
