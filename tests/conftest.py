@@ -123,6 +123,8 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
         if item.get_closest_marker("system") is not None or "needs " in reason:
             report.outcome = "failed"
             report.longrepr = f"{item.nodeid} may not be skipped here. {reason}"
+    if report.skipped and isinstance(report.longrepr, tuple) and postgres.MISSING in report.longrepr[2]:
+        report.longrepr = (__file__, 0, report.longrepr[2])  # one line for all of them, not one each
     return report
 
 

@@ -12,6 +12,8 @@ import threading
 from collections.abc import Iterator
 from typing import Self
 
+from psycopg.conninfo import conninfo_to_dict
+
 QUERY, READY = b"Q", b"Z"
 
 
@@ -19,13 +21,12 @@ class Proxy:
     """Listens in a folder of its own; `url` leads through it to the same database."""
 
     def __init__(self, url: str) -> None:
-        found = re.fullmatch(r"(postgresql://[^/]*/[^?]*)\?host=(.*)", url)
-        assert found is not None, url
-        self._server = f"{found[2]}/.s.PGSQL.5432"
+        self._parts = conninfo_to_dict(url)
         self._folder = tempfile.mkdtemp(prefix="kranzq-proxy-", dir="/tmp")
-        self.url = f"{found[1]}?host={self._folder}"
-        self.queries = self.connections = 0
+        self.url = re.sub(r"://([^/]*@)?[^/]*(/[^?]*).*", rf"://\1\2?host={self._folder}", url)
+        self.queries = self.connections = self.refused = 0
         self._lose_request = self._lose_answer = 0
+        self._refuses = False
         self._flows = threading.Event()
         self._flows.set()
         self._sockets: list[socket.socket] = []
@@ -55,7 +56,13 @@ class Proxy:
 
     def flow(self) -> None:
         """Let everything pass again."""
+        self._refuses = False
         self._flows.set()
+
+    def refuse(self) -> None:
+        """Cut every connection, and let nobody in until it flows again."""
+        self._refuses = True
+        self.cut()
 
     def cut(self) -> None:
         """Cut every connection."""
@@ -92,19 +99,33 @@ class Proxy:
                 client, _ = self._listener.accept()
             except OSError:
                 return
+            if self._refuses:
+                self.refused += 1
+                client.close()
+                continue
             self.connections += 1
-            server = socket.socket(socket.AF_UNIX)
             try:
-                server.connect(self._server)
+                server = self._connect()
             except OSError:
                 client.close()
-                server.close()
                 continue
             with self._mutex:
                 self._sockets += [client, server]
             losing = threading.Event()
             self._run(self._up, client, server, losing)
             self._run(self._down, server, client, losing)
+
+    def _connect(self) -> socket.socket:
+        host, port = str(self._parts.get("host") or "/var/run/postgresql"), self._parts.get("port") or 5432
+        if not host.startswith("/"):
+            return socket.create_connection((host, int(port)), 10)
+        server = socket.socket(socket.AF_UNIX)
+        try:
+            server.connect(f"{host}/.s.PGSQL.{port}")
+        except OSError:
+            server.close()
+            raise
+        return server
 
     def _up(self, client: socket.socket, server: socket.socket, losing: threading.Event) -> None:
         with _both_ended(client, server):

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from kranzq.backends.sql.opening import open_store
-from kranzq.model.item_run import mission_of_item
+from kranzq.model.item_policy import mission_of_item
 from kranzq.model.work import ItemState, NewItem
 from tests.laboratory import Laboratory, wait_for
 

@@ -41,21 +41,23 @@ class ItemWatch:
         self._failures = 0
 
     def start(self) -> None:
-        """Begin."""
+        """Begin. The loop asks for nothing before the work queue has answered here."""
+        self._items.leave_to_watch()
         threading.Thread(target=self._run, name="items", daemon=True).start()
 
     def stop(self) -> None:
         """End; a call of the work queue that is under way is not waited for."""
         self._over.set()
         self._bell.set()
+        self._items.leave_to_us()
 
     def _run(self) -> None:
         sweeper: Sweeper | None = None
         while not self._over.is_set():
             try:
                 sweeper = sweeper or self._opened()
-                hinted = self._wait()
-                if self._sweep(sweeper) or self._failures or hinted:
+                hinted = self._items.is_away or self._wait()
+                if self._sweep(sweeper) or hinted:
                     self._items.hint()
                     self._wake.set()
                 self._failures = 0
@@ -78,8 +80,6 @@ class ItemWatch:
 
     def _wait(self) -> bool:
         """Until there may be work, or it is time to sweep; whether there may be work."""
-        if self._failures:
-            return True  # just away: look at once
         if self._items.settings.path is None:
             return self._items.store().wait_for_work(self._items.settings.sweep_s)
         rang = self._bell.wait(self._items.settings.sweep_s)
@@ -89,8 +89,8 @@ class ItemWatch:
         return rang
 
     def _sweep(self, sweeper: Sweeper) -> bool:
-        """Sweep when it is due; whether something may be claimed by it. After a failure ask at once if it answers."""
-        if self._items.is_away or self._failures:
+        """Sweep when it is due; whether something may be claimed by it. While it is away ask at once if it answers."""
+        if self._items.is_away:
             self._items.ask(lambda store: store.sweep(), at_once=True)
         swept = sweeper.sweep_if_due()
         return bool(swept)

@@ -15,6 +15,7 @@ from typing import Protocol
 
 from kranzq.disk import atomic
 from kranzq.dispatch.evidence import Backstop
+from kranzq.dispatch.item_seen import still_working
 from kranzq.dispatch.parts import OpenQueue, Parts
 from kranzq.dispatch.recover import Recovery
 from kranzq.dispatch.take_back import WithdrawQueue, take_back
@@ -200,7 +201,7 @@ def _refuse_unrecorded(one: Canceller, mission: MissionId) -> None:
 
 def _until_gone(one: Canceller, mission: MissionId) -> None:
     """Wait until nobody has a claim of the mission, settling its end if nobody else does."""
-    while _claims(one, mission):
+    while still_working(one.runs, [claimed.place for claimed in _claims(one, mission)]):
         try:
             if not settle_unattended(one.parts, one.queue, mission):
                 _recover(one, mission)
@@ -210,8 +211,8 @@ def _until_gone(one: Canceller, mission: MissionId) -> None:
 
 
 def _answer(one: Canceller, mission: MissionId, *, removed: bool, wished: bool) -> Answer:
-    if wished and (claims := _claims(one, mission)):
-        record = one.runs.of_claim(mission, claims[0].place.name)
+    if wished and (claims := still_working(one.runs, [claimed.place for claimed in _claims(one, mission)])):
+        record = one.runs.of_claim(mission, claims[0].name)
         return Answer(mission, "wished", removed, record.run if record is not None else None)
     if removed and not wished:
         return Answer(mission, "removed", removed)

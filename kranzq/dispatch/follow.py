@@ -17,6 +17,7 @@ from typing import Literal
 from kranzq.disk.read import GONE
 from kranzq.dispatch.aside_seen import inbox, quarantined_as
 from kranzq.dispatch.daemon_seen import look_for_daemon
+from kranzq.dispatch.item_seen import still_working
 from kranzq.dispatch.look import LookQueue, OpenLook, distinct
 from kranzq.dispatch.output import Output, Sink
 from kranzq.dispatch.past import Run
@@ -192,6 +193,7 @@ class _Watch:
         if queue is None:
             return self._gone(None)
         places = [place for place in distinct(queue.places(self.mission)) if place.mission == self.mission]
+        places = still_working(Runs(self._checkout, queue.kranz_fd), places)
         waiting = [place for place in places if place.state is not State.PARKED]
         if not self._active:
             claims = {place.name for place in waiting if place.state is State.CLAIMED}

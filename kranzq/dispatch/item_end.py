@@ -10,6 +10,7 @@ import os
 import time
 from typing import TYPE_CHECKING
 
+from kranzq.dispatch.item_leases import held_of
 from kranzq.errors import ClaimLost, KranzqError, NotFound
 from kranzq.events import Warned, emit
 from kranzq.model.item_run import ItemOfRun
@@ -51,9 +52,10 @@ def hand_in(
     if item.holder_uid != items.settings.holder.uid:
         # another checkout's, which was moved or copied here: its lease runs out by itself
         emit(Warned(f"{record.mission} was claimed by another checkout, which alone may hand it in; it is left to it"))
-    elif item.url != items.settings.url:
-        return f"it belongs to the work queue {item.url}, and work.url names {items.settings.url}"
     elif (why := _tell(items, runs, record, ending, fate)) is not None:
+        items.say(
+            f"end of {record.claim}", f"the end of run {record.run} of {record.mission} is not handed in yet: {why}"
+        )
         return why
     if claimed is not None:
         items.leases.drop(claimed.place.name)
@@ -68,7 +70,7 @@ def give_back_unrecorded(parts: Parts, queue: MissionQueue, claimed: Claimed) ->
     item = ItemOfRun.from_json(load(queue.item_content(claimed) or b""))
     if item is not None and items.is_ours(item):
         try:
-            items.ask(lambda store: store.release(item.held, "the record of its run is gone"))
+            items.ask(lambda store: store.release(held_of(item), "the record of its run is gone"))
         except (ClaimLost, NotFound) as fault:
             emit(Warned(fault.sentence))
         except KranzqError as fault:
@@ -81,6 +83,8 @@ def give_back_unrecorded(parts: Parts, queue: MissionQueue, claimed: Claimed) ->
 def _tell(items: Items, runs: Runs, record: RunRecord, ending: Ending, fate: Fate) -> str | None:
     item = record.item
     assert item is not None
+    if item.url != items.settings.url:
+        return f"it belongs to the work queue {item.url}, and work.url names {items.settings.url}"
     tail, wish = _tail(runs, record), _wish(runs, record)
     try:
         items.ask(lambda store: _settle(store, item, ending, fate, tail, wish))
@@ -93,23 +97,23 @@ def _tell(items: Items, runs: Runs, record: RunRecord, ending: Ending, fate: Fat
 
 def _settle(store: WorkStore, item: ItemOfRun, ending: Ending, fate: Fate, tail: str, wish: str) -> None:
     """The one call that the end comes to. Repeated with the same end it is a success that changes nothing."""
-    reason = _plain(ending.reason)[:_MOST_REASON]
+    held, reason = held_of(item), _plain(ending.reason)[:_MOST_REASON]
     match ending.outcome, fate:
         case Outcome.SUCCEEDED, Retire():
-            store.finish(item.held, Outcome.SUCCEEDED, tail)
+            store.finish(held, Outcome.SUCCEEDED, tail)
         case Outcome.CANCELLED, _:
-            store.heartbeat(item.held)  # only its holder may end it: cancelling asks for no attempt
+            store.heartbeat(held)  # only its holder may end it: cancelling asks for no attempt
             store.cancel(item.id, wish or reason or "it was cancelled where it ran")
         case _, Park(why):
-            store.finish(item.held, Outcome.FAILED, _plain(f"{why}\n\n{tail}").strip())
+            store.finish(held, Outcome.FAILED, _plain(f"{why}\n\n{tail}").strip())
         case _, Retire():
-            store.finish(item.held, Outcome.FAILED, f"{ending.outcome.value}: {reason}\n\n{tail}".strip())
+            store.finish(held, Outcome.FAILED, f"{ending.outcome.value}: {reason}\n\n{tail}".strip())
         case _, Wait(until_ms):
-            store.release(item.held, reason, declined=True, delay_ms=_delay_ms(until_ms))
+            store.release(held, reason, declined=True, delay_ms=_delay_ms(until_ms))
         case Outcome.INTERRUPTED, _ if ending.counted:
-            store.release(item.held, reason or "it was interrupted")
+            store.release(held, reason or "it was interrupted")
         case _:
-            store.release(item.held, reason or ending.outcome.value, declined=True)
+            store.release(held, reason or ending.outcome.value, declined=True)
 
 
 def _delay_ms(until_ms: int) -> int:

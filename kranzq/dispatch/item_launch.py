@@ -23,7 +23,8 @@ from kranzq.events import emit
 from kranzq.leases.asleep import boot_clock
 from kranzq.liveness import kranz_token, suffix_k4
 from kranzq.model.clock import rfc3339
-from kranzq.model.item_run import ItemOfRun, mission_of_item
+from kranzq.model.item_policy import mission_of_item
+from kranzq.model.item_run import ItemOfRun
 from kranzq.model.work import ItemClaim
 from kranzq.runs.folders import RunFolder, Runs
 from kranzq.runs.keepers import Keeper

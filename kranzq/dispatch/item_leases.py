@@ -16,7 +16,9 @@ from kranzq.dispatch.evidence import Backstop, judge_holder
 from kranzq.errors import KranzqError, StoreUnavailable
 from kranzq.leases.asleep import boot_clock
 from kranzq.leases.kept import KeptLease
+from kranzq.model.claim import Holder
 from kranzq.model.process import Liveness
+from kranzq.model.work import Held
 from kranzq.runs.folders import CANCEL, RunFolder, Runs
 
 if TYPE_CHECKING:
@@ -75,6 +77,11 @@ def grace_in(lease_s: float, grace_s: float) -> float:
     return min(grace_s, lease_s * _SHARE_OF_LEASE)
 
 
+def held_of(item: ItemOfRun) -> Held:
+    """What the work queue is shown with every call about it."""
+    return Held(item.id, item.attempt, Holder(item.holder, uid=item.holder_uid))
+
+
 class _Kept:
     """One lease with the folder in which its keeper looks."""
 
@@ -84,7 +91,7 @@ class _Kept:
         self._folder = RunFolder(os.dup(folder.fd), folder.path, folder.mission, folder.run)
         self._mutex, self._closed = threading.Lock(), False
         self._lease = KeptLease(
-            items, item.held, lease_s, won_at, confirmed=self._confirmed, lost=self._lost, longest_s=RENEW_WITHIN_S
+            items, held_of(item), lease_s, won_at, confirmed=self._confirmed, lost=self._lost, longest_s=RENEW_WITHIN_S
         )
         self._lease.begin()
 

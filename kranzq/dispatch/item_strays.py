@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from kranzq.dispatch.settle import settle_without_claim
 from kranzq.errors import ClaimLost, KranzqError, NotFound
-from kranzq.model.item_run import mission_of_item
+from kranzq.model.item_policy import mission_of_item
 from kranzq.model.work import Held, ItemState
 from kranzq.runs.folders import Runs
 

@@ -32,8 +32,9 @@ R = TypeVar("R")
 KIND = "mission"
 ASK_EVERY_S = 60.0
 """Without a hint the work queue is asked so often: a hint may be lost, and asking takes the busy lock."""
-COMPARE_EVERY_S = 60.0
-_AWAY_S = (1.0, 2.0, 5.0, 10.0, 30.0)
+COMPARE_AFTER_S = (60.0, 600.0)
+"""After the first look for items that nobody here began: what a killed dispatcher had asked for may come late."""
+_AWAY_S = (5.0, 15.0, 60.0)
 _ANY = Entry(MissionId("item"))
 NO_COMMAND = (
     "items are not asked for: no command is configured that could run them. Set [work] command, or [mission] command, "
@@ -70,17 +71,28 @@ class Items:
         self._open_store = open_store
         self._store: WorkStore | None = None
         self._mutex = threading.Lock()
-        self._why_away, self._away_until, self._failures = "", 0.0, 0
+        self._why_away, self._away_until, self._failures, self._is_watched = "", 0.0, 0, False
         self._paused_until, self._pauses = 0.0, 0
         self._ask_at = self._compare_at = 0.0
+        self._compared = 0
         self._request = ""
         self._said: set[str] = set()
         self._untold: collections.deque[str] = collections.deque()
 
     @property
     def is_away(self) -> bool:
-        """Whether it did not answer a moment ago."""
-        return time.monotonic() < self._away_until
+        """Whether it did not answer the last time. Where another thread finds out when it does, only that one asks."""
+        return self._failures > 0 and (self._is_watched or time.monotonic() < self._away_until)
+
+    def leave_to_watch(self) -> None:
+        """A thread of its own calls it from now on until it answers: the dispatching one never waits for that."""
+        self._is_watched = True
+        self._failures = self._failures or 1
+        self._why_away = self._why_away or f"the work queue {self.settings.url} was not reached yet"
+
+    def leave_to_us(self) -> None:
+        """That thread is no more."""
+        self._is_watched = False
 
     def store(self) -> WorkStore:
         """The work queue, opened at the first call that succeeds. Raises StoreUnavailable and whatever opening does."""
@@ -110,8 +122,8 @@ class Items:
 
     def came_back(self) -> None:
         """It answers."""
-        was_away, self._why_away, self._away_until, self._failures = self._failures > 0, "", 0.0, 0
-        if was_away:
+        self._why_away, self._away_until, self._failures = "", 0.0, 0
+        if "away" in self._said:
             self._said.discard("away")
             self.tell(f"the work queue {self.settings.url} answers again")
 
@@ -157,15 +169,16 @@ class Items:
         return ItemOfRun(claim.id, claim.attempt, holder.name, holder.uid, self.settings.url)
 
     def compare_due(self) -> bool:
-        """Whether it is time to look for items that are ours by the work queue alone; then it is not for a minute."""
+        """Whether it is time to look for items that are ours by the work queue alone; then it is not for a while."""
         if self.is_away or time.monotonic() < self._compare_at:
             return False
-        self._compare_at = time.monotonic() + COMPARE_EVERY_S
+        self._compare_at = time.monotonic() + COMPARE_AFTER_S[min(self._compared, 1)]
+        self._compared += 1
         return True
 
     def compare_again(self) -> None:
         """That look came to nothing; the next turn looks again."""
-        self._compare_at = 0.0
+        self._compare_at, self._compared = 0.0, 0
 
     def pause(self, reason: str, jitter: float) -> None:
         """An item could not be started for everybody's reasons: none is asked for after it for a while."""

@@ -98,6 +98,11 @@ def _ended(one: Amender, queue: RetryQueue, mission: MissionId) -> Amended:
     last = one.runs.last(mission)
     if last is None:
         raise NoSuchMission(mission)
+    if last.item is not None:
+        raise Conflict(
+            f"Run {last.run} of {mission} was one of item {last.item.id}, which the work queue alone gives out again.",
+            f"See what became of it: kranzq work show {last.item.id}; or enqueue its work anew: kranzq work enqueue",
+        )
     kept = _kept(one, last)
     own = replace(
         kept.entry.own or Own(id=""),

@@ -20,7 +20,7 @@ from kranzq.events import Ended, PutBack, emit
 from kranzq.liveness import boot_id
 from kranzq.model.claim import Claimed, Place
 from kranzq.model.clock import rfc3339, seconds_of
-from kranzq.model.item_run import decide_item
+from kranzq.model.item_policy import decide_item
 from kranzq.model.outcome import Ending, Fate, NotStarted, Outcome, Retire, Return, Rotate, fate_name
 from kranzq.model.policy import Counters, decide
 from kranzq.runs.folders import CANCEL, RunFolder, Runs
@@ -101,6 +101,9 @@ def settle_without_claim(
     """
     folder = runs.open(record.mission, record.run)
     if folder is None:
+        if record.item is not None and told is not None:
+            ending = ending_of(record, told, cancel=False)
+            _hand_in_without_claim(parts, queue, runs, record, ending, _fate(parts, runs, record, ending, None))
         return
     with folder:
         current = folder.read() or record
@@ -116,10 +119,17 @@ def settle_without_claim(
             )
         elif record.item is None:
             return
-    if record.item is not None and parts.items is not None and current.fate is not None:
-        from kranzq.dispatch import item_end  # noqa: PLC0415 - only where there are items
+    if record.item is not None and current.fate is not None:
+        _hand_in_without_claim(parts, queue, runs, current, ending_in(current), current.fate)
 
-        item_end.hand_in(parts, queue, runs, None, current, ending_in(current), current.fate)
+
+def _hand_in_without_claim(
+    parts: Parts, queue: MissionQueue, runs: Runs, record: RunRecord, ending: Ending, fate: Fate
+) -> None:
+    from kranzq.dispatch import item_end  # noqa: PLC0415 - only where there are items
+
+    if parts.items is not None:
+        item_end.hand_in(parts, queue, runs, None, record, ending, fate)
 
 
 def settle_place(

@@ -15,6 +15,8 @@ from kranzq import __version__
 from kranzq.dispatch.aside_seen import inbox_names
 from kranzq.dispatch.busy_seen import BusySeen, ClaimSeen, is_here, occupancy
 from kranzq.dispatch.daemon_seen import DaemonSeen, HiddenDaemon, look_for_daemon
+from kranzq.dispatch.item_seen import CLEAR, awaits_hand_in
+from kranzq.dispatch.item_seen import sentence as item_sentence
 from kranzq.dispatch.kranz_seen import kranz_says
 from kranzq.dispatch.look import Sight, distinct, fate_of_bad
 from kranzq.dispatch.wait_seen import Waits
@@ -221,7 +223,9 @@ def about_keeper(runs: Runs, record: RunRecord) -> Iterable[Notice]:
 def _about_claims(claims: Iterable[ClaimSeen]) -> Iterable[Notice]:
     for claim in claims:
         name = claim.claimed.place.name
-        if claim.judged.verdict is Liveness.GONE:
+        if claim.record is not None and awaits_hand_in(claim.claimed.place, claim.record):
+            yield Notice(item_sentence(claim.record), CLEAR)
+        elif claim.judged.verdict is Liveness.GONE:
             text = f"the holder of claim {name} is gone: {claim.judged.evidence}"
             yield Notice(text, "A daemon puts it right; without one type: kranzq recover")
         elif claim.judged.verdict is Liveness.UNKNOWN:

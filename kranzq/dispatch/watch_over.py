@@ -105,6 +105,8 @@ class _Watch:
             ready = {fd for fd, _ in poll.poll(self._pause_ms())}
             self._interrupts.tick()
             self._hear()
+            if self._one.item is not None:
+                self._one.item.items.tell_what_waits()
             if listening and self._one.keeper.eof:
                 poll.unregister(self._one.keeper.fileno())
                 listening = False

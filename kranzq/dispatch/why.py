@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from kranzq.dispatch.aside_seen import inbox, means, quarantined_as
 from kranzq.dispatch.busy_seen import BusySeen, ClaimSeen, Occupancy, is_here, local, occupancy
 from kranzq.dispatch.daemon_seen import DaemonSeen, HiddenDaemon, look_for_daemon
+from kranzq.dispatch.item_seen import CLEAR, awaits_hand_in
+from kranzq.dispatch.item_seen import sentence as item_sentence
 from kranzq.dispatch.kranz_seen import kranz_says
 from kranzq.dispatch.look import BadFile, Sight, distinct, fate_of_bad, name_of_bad, state_of_bad
 from kranzq.dispatch.status import about_keeper
@@ -116,7 +118,9 @@ class _Asker:
         if claim is None:
             yield Reason("settling", "its run has just ended", "Ask again")
             return
-        if claim.judged.verdict is Liveness.GONE:
+        if claim.record is not None and awaits_hand_in(place, claim.record):
+            yield Reason("work queue", item_sentence(claim.record), CLEAR)
+        elif claim.judged.verdict is Liveness.GONE:
             text = f"claimed, but its holder is gone: {claim.judged.evidence}"
             yield Reason("holder gone", text, "A daemon puts it right; without one type: kranzq recover")
         elif claim.judged.verdict is Liveness.UNKNOWN:

@@ -91,7 +91,7 @@ def _deferred(
 ) -> Fate:
     first = counters.first_deferred_at
     if first is not None and limits.deferral_s is not None and now - first > limits.deferral_s:
-        return Park(f"deferred for more than {_span(limits.deferral_s)}")
+        return Park(f"deferred for more than {span(limits.deferral_s)}")
     if not_before is not None and not_before >= now:
         return Rotate(_ms(not_before))
     return Rotate(_ms(now + backoff_s(counters.deferrals, jitter())))
@@ -111,7 +111,7 @@ def _ms(seconds: float) -> int:
     return int(seconds * 1000)
 
 
-def _span(seconds: float) -> str:
+def span(seconds: float) -> str:
     """A length of time in the largest unit that it fills twice, so that a short limit reads as well as a day."""
     for unit, size in (("hours", 3600.0), ("minutes", 60.0)):
         if seconds >= 2 * size:

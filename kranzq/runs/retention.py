@@ -7,6 +7,7 @@ claim lies there, runs without an end whose keeper is not proven gone, and runs 
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 from kranzq.disk.leavings import finish_removals, remove_whole
 from kranzq.liveness import Place, judge, place_of, start_ticks
 from kranzq.model.ids import MissionId
+from kranzq.model.claim import ITEM_PREFIX
 from kranzq.model.process import Liveness
 from kranzq.runs.folders import RunFolder, Runs
 from kranzq.runs.record import RunRecord
@@ -41,7 +43,43 @@ class InQueue:
 
 def prune_runs(runs: Runs, keep: Keep, queue: InQueue, now: float) -> int:
     """Remove the runs that nobody needs any more; how many were removed."""
-    return sum(_prune(runs, mission, keep, queue, now) for mission in runs.missions())
+    return sum(
+        _prune(runs, mission, keep, queue, now) + _prune_item(runs, mission, keep, queue, now)
+        for mission in runs.missions()
+    )
+
+
+def _prune_item(runs: Runs, mission: MissionId, keep: Keep, queue: InQueue, now: float) -> int:
+    """Remove all runs of an item when the last is old: each item is a mission of its own, and none comes again.
+
+    The work queue keeps how it ended. What else lies in the mission's folder stays, and the folder with it.
+    """
+    if not mission.startswith(ITEM_PREFIX) or (folder := runs.open_tries(mission)) is None:
+        return 0
+    try:
+        numbers = runs.numbers(mission)
+        if not numbers or any(_age(folder, run, now) <= keep.runs_age_s for run in numbers):
+            return 0
+        ids = queue.entry_ids(mission)
+        if not all(_is_of_item(runs, mission, run, ids, queue) for run in numbers):
+            return 0
+        removed = sum(remove_whole(folder, f"{run:03d}") for run in numbers)
+    finally:
+        os.close(folder)
+    with contextlib.suppress(OSError):
+        for name in (f"missions/{mission}/dispatch", f"missions/{mission}"):
+            os.rmdir(name, dir_fd=runs.kranz)
+    return removed
+
+
+def _is_of_item(runs: Runs, mission: MissionId, run: int, ids: Container[str | None], queue: InQueue) -> bool:
+    """Whether a run is an item's, and nobody uses it."""
+    folder = runs.open(mission, run)
+    if folder is None:
+        return False
+    with folder:
+        record = folder.read()
+        return record is not None and record.item is not None and not any(_uses(folder, record, ids, queue))
 
 
 def _prune(runs: Runs, mission: MissionId, keep: Keep, queue: InQueue, now: float) -> int:

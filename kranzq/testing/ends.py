@@ -94,3 +94,19 @@ class EndsContract:
             *("NoneType", "ItemLost", "NoneType", "NoneType", "NoSuchItem", "ItemLost")
         ]
         assert [work.show(one.id).state.value for one in claims] == ["done", "cancelled", "done"]
+
+    def test_among_many_ends_of_one_item_the_one_that_counts_is_taken(self, store: Items) -> None:
+        """Stale attempts and strangers before it and behind it are refused, and hide nothing."""
+        work = store.open()
+        work.enqueue(item("w-1", max_attempts=9))
+        stale = given(work.claim(HOLDER))
+        store.pass_time(3600)
+        live = given(work.claim(HOLDER))
+        strange = Held("w-1", live.attempt, OTHER)
+        ends = [Finish(one, Outcome.SUCCEEDED, "a result") for one in (stale, strange, live, live, stale, strange)]
+        faults = work.finish_many([*ends, Finish(live, Outcome.FAILED)])
+
+        assert [type(fault).__name__ for fault in faults] == [
+            *("ItemLost", "ItemLost", "NoneType", "NoneType", "ItemLost", "ItemLost", "ItemLost")
+        ]
+        assert (work.show("w-1").state, work.show("w-1").result) == (ItemState.DONE, "a result")

@@ -62,6 +62,17 @@ class LeasedContract:
 
         assert work.sweep().lapsed == ("w-1",)
 
+    def test_a_list_counts_only_what_is_in_its_state(self, store: Items) -> None:
+        """What lapsed is in front of the next claimer, and takes no place among what is open."""
+        work = store.open()
+        work.enqueue(item("w-1", priority=1))
+        (claim,) = store.claim_and_die()
+        work.enqueue(item("w-2"))
+        work.sweep()
+
+        assert [one.id for one in work.entries(limit=1)] == ["w-2"]
+        assert [one.id for one in work.entries(ItemState.LAPSED, limit=1)] == [claim.id]
+
     def test_what_lapsed_is_still_its_holders(self, store: Items) -> None:
         """After the lease, while nobody else has claimed, holder and attempt stay and each of its calls is accepted."""
         work = store.open()

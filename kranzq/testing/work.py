@@ -173,7 +173,7 @@ class WorkContract(BackendContract[NewItem, WorkItem, ItemState, ItemClaim]):
             "w-3": "delayed",
         }
         assert [one.id for one in work.page("lapsed").items] == ["w-1"]
-        assert (work.page("claimed").items, work.page("opne").items) == ((), ())
+        assert (work.page("claimed").items, work.page("nonsense").items) == ((), ())
 
     def test_the_history_tells_who_tried_what(self, store: Items) -> None:
         """Each claim stays on record with its holder, its end and its reason; none overwrites another."""

@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from kranzq.model.claim import Holder
-from kranzq.model.item_run import mission_of_item
+from kranzq.model.item_policy import mission_of_item
 from kranzq.model.work import ItemState, NewItem, Target
 from tests.laboratory import REPO, Laboratory, is_alive, state_of, wait_for
 from tests.shop import Shop, started
@@ -316,3 +317,45 @@ def test_a_work_queue_that_is_away_keeps_no_mission_waiting(shop: Shop, monkeypa
 
     assert all(shop.lab.outcomes(f"m{number}") == ["succeeded"] for number in range(3))
     assert shop.lab.log().count("the work queue is away") == 1
+
+
+@pytest.mark.parametrize("what", [".kranz/queue .kranz/missions", ".kranz", ".kranz/missions", ".kranz/queue"])
+def test_an_item_that_removes_its_records_runs_once(shop: Shop, monkeypatch: pytest.MonkeyPatch, what: str) -> None:
+    """As `git clean -fdx` does. Its end is known to whoever watched, and is handed in."""
+    monkeypatch.setenv("KRANZQ_WORK_COMMAND", f"/bin/sh -c 'echo start >> {shop.lab.notes}/told; rm -rf {what}'")
+    item = shop.add("one")
+    shop.lab.run("drain", code=None)
+
+    assert shop.lab.told() == ["start"]
+    assert shop.state(item) is ItemState.DONE
+    assert shop.claims() == []
+
+
+def test_a_dispatcher_of_missions_alone_loads_nothing_of_items(lab: Laboratory) -> None:
+    """Whoever does not use the work queue pays nothing for it."""
+    program = (
+        "import sys; from kranzq.cli.main import run; code = run(sys.argv[1:]);"
+        "print(code, *(name for name in sys.modules if 'item' in name or 'leases' in name or 'sql' in name))"
+    )
+    lab.enqueue("m1")
+    done = subprocess.run(
+        [sys.executable, "-c", program, "-C", str(lab.root), "drain"],
+        cwd=REPO,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert lab.outcomes("m1") == ["succeeded"]
+    assert set(done.stdout.split()) - ALLOWED == {"0"}
+
+
+ALLOWED = {
+    "kranzq.backends.file.item_claims",
+    "kranzq.daemon.item_service",
+    "kranzq.dispatch.item_seen",
+    "kranzq.dispatch.item_turn",
+    "kranzq.model.item_policy",
+    "kranzq.model.item_run",
+}
+"""Names and values, and the places where a turn and a daemon would begin with items."""

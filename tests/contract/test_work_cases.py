@@ -9,10 +9,13 @@ import os
 import random
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 from kranzq import work
@@ -277,6 +280,7 @@ ROUNDS = int(os.environ.get("KRANZQ_RACE_ROUNDS", "60"))
 
 
 @pytest.mark.race
+@pytest.mark.timeout(max(120, ROUNDS / 5))
 def test_b74_an_end_and_a_lapse_at_the_same_instant_are_one(engine: ItemStore) -> None:
     """Finish, sweep and another's claim race when the lease is just over: one of them wins, and the item says so."""
     store, chance = engine.open(), random.Random(3)
@@ -307,6 +311,36 @@ def test_b74_an_end_and_a_lapse_at_the_same_instant_are_one(engine: ItemStore) -
             store.cancel(name)
 
     assert "done" in ends
+
+
+def test_b75_a_waiter_that_was_cut_off_is_woken_again(postgres_url: str) -> None:
+    """Each time that the server ends all connections, the next item is heard of and found, without spin or new ones."""
+    cut = (
+        "select pg_terminate_backend(pid, 5000) from pg_stat_activity"
+        " where datname = current_database() and pid <> pg_backend_pid()"
+    )
+    counts, began = [], time.process_time()
+    with (
+        open_store(postgres_url) as there,
+        open_store(postgres_url) as here,
+        psycopg.connect(postgres_url, autocommit=True) as admin,
+    ):
+        for _ in range(4):
+            while there.wait_for_work(0.05):
+                pass
+            woken: list[bool] = []
+            waiter = threading.Thread(target=lambda woken=woken: woken.append(there.wait_for_work(20)), daemon=True)
+            admin.execute(cut)
+            waiter.start()
+            here.enqueue(item())
+            waiter.join(20)
+            assert woken == [True]
+            assert there.claim(HOLDER) is not None
+            row = admin.execute("select count(*) from pg_stat_activity where datname = current_database()").fetchone()
+            counts.append(row[0] if row is not None else 0)
+
+    assert max(counts) <= counts[0] + 1
+    assert time.process_time() - began < 5
 
 
 @pytest.mark.parametrize("when", [1_800_000_000, 99_999_999_999, -1, 2**63, 1e12, "1800000000000", math.nan, True])

@@ -6,6 +6,7 @@ told the same, chosen by chance from a seed, and have to answer the same after e
 
 from __future__ import annotations
 
+import functools
 import os
 import random
 from collections.abc import Callable
@@ -19,7 +20,7 @@ from kranzq.backend.items import WorkStore
 from kranzq.errors import ItemLost, KranzqError, NoSuchItem
 from kranzq.model.claim import Holder
 from kranzq.model.outcome import Outcome
-from kranzq.model.work import Held, WorkItem
+from kranzq.model.work import Finish, Held, WorkItem
 from kranzq.testing.items import ItemStore, item
 
 STEPS = 250
@@ -252,6 +253,32 @@ class Play:
         """An end; the state that it gives."""
         self.store.finish(held, Outcome.SUCCEEDED if state == "done" else Outcome.FAILED, result)
         return state
+
+    def end_many(self) -> None:
+        """Several ends in one call, of old and new claims, some of one item, some of somebody else."""
+        ends = []
+        for held in self.chance.choices(self.claims[-8:], k=self.chance.randrange(1, 6)) if self.claims else []:
+            holder = self.chance.choice([held.holder, held.holder, held.holder, HOLDERS[2]])
+            state, result = self.chance.choice(["done", "failed"]), self.chance.choice(["one", "two"])
+            ends.append((Held(held.id, held.attempt, holder), state, result))
+        outcomes = {"done": Outcome.SUCCEEDED, "failed": Outcome.FAILED}
+        faults = self.store.finish_many([Finish(held, outcomes[state], result) for held, state, result in ends])
+        told = [
+            type(fault).__name__ if fault is not None else state
+            for fault, (_, state, _) in zip(faults, ends, strict=True)
+        ]
+        assert told == [answer(functools.partial(self.model.finish, *end)) for end in ends], ends
+
+    def claim_many(self) -> None:
+        """Somebody wants several."""
+        holder, limit = self.chance.choice(HOLDERS), self.chance.randrange(1, 5)
+        wanted = Wanted(groups=frozenset("G"))
+        if self.moves_the_past:
+            self.store.sweep()
+        got = self.store.claim_many(holder, wanted, limit=limit, lease_ms=5_000_000)
+        ours = [claim for _ in range(limit) if (claim := self.model.claim(holder, wanted, 5000.0)) is not None]
+        assert [(one.id, one.attempt) for one in got] == ours
+        self.claims += [Held(one.id, one.attempt, holder) for one in got]
 
     def cancel(self) -> None:
         """An operator ends something, now and then."""

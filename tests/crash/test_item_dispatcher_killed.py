@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kranzq.model.item_run import mission_of_item
+from kranzq.model.item_policy import mission_of_item
 from kranzq.model.work import ItemState
 from tests.laboratory import Laboratory, wait_for
 from tests.shop import Shop

@@ -14,6 +14,7 @@ from kranzq.model.claim import Holder
 from kranzq.model.presence import NewPresence, Subject
 from kranzq.model.work import Finish, ItemClaim, ItemState
 from kranzq.testing.items import given, item
+from tests.laboratory import wait_for
 from tests.postgres_proxy import Proxy
 
 pytestmark = pytest.mark.crash
@@ -119,6 +120,7 @@ def cancel(stage: Stage) -> None:
 def sweep(stage: Stage) -> None:
     """What is overdue has lapsed."""
     stage.direct.heartbeat(stage.held[0], 1)
+    wait_for(lambda: stage.direct.stats().overdue, "the lease is over")
     stage.store.sweep()
     assert stage.states("h-1", "h-2") == ["lapsed", "claimed"]
 

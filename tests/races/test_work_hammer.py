@@ -103,7 +103,8 @@ class Troop:
         told = f"{len(calls)} calls; {self.killed} programs killed, {self.stopped} stopped; {len(kept)} items kept\n"
         sys.stdout.write(told + counts(calls))
 
-        assert check(calls, kept, drained=True) == []
+        faults = check(calls, kept, drained=True)
+        assert not faults, f"{len(faults)} faults, from {self.folder}:\n" + "\n".join(faults[:20])
         assert self.errors() == ""
         for verb in ("enqueue", "claim", "heartbeat", "finish", "release", "cancel", "sweep", "page"):
             assert any(call.verb == verb and call.accepted for call in calls), f"{verb} was never accepted"

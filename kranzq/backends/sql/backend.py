@@ -181,7 +181,7 @@ class SqlBackend:
 
     def page(self, state: str = "", *, limit: int = 50, cursor: str | None = None) -> Page:
         """Items, newest change first."""
-        return self.database.read(lambda transaction: items.page(transaction, state, limit, cursor))
+        return self.database.read(lambda transaction: items.page(transaction, state, limit, cursor), single=True)
 
     def show(self, name: str, /) -> WorkItem:
         """One item."""
@@ -212,19 +212,20 @@ class SqlBackend:
         """What there is, counted."""
 
         def act(transaction: Transaction) -> Stats:
-            counted = {row["state"]: row["many"] for row in transaction.all("counts")}
-            oldest = transaction.one("oldest_open")
+            names = ("counts", "oldest_open", "unseen_count", "overdue")
+            states, oldest, unseen, overdue = transaction.several([(name, {}) for name in names])
+            counted = {row["state"]: row["many"] for row in states}
             return Stats(
                 {state.value: counted.get(state.value, 0) for state in ItemState},
-                _number(transaction.one("unseen_count")),
-                _number(transaction.one("overdue")),
-                oldest["oldest"] if oldest is not None else None,
+                unseen[0]["many"],
+                overdue[0]["many"],
+                oldest[0]["oldest"],
                 size.data,
                 size.log,
             )
 
         size = self.database.size()
-        return self.database.read(act)
+        return self.database.read(act, single=True)
 
     def counters(self) -> dict[str, int]:
         """How often something was known by name only."""
@@ -263,7 +264,3 @@ class SqlBackend:
     def _count(self, what: str) -> None:
         with self._mutex:
             self._counters[what] += 1
-
-
-def _number(row: Row | None) -> int:
-    return int(row["many"]) if row is not None else 0

@@ -1,8 +1,8 @@
 """How a claim is put together of its acts, on an engine in this process and on one that is a way off.
 
-Near: all in one transaction, overdue leases first. Far: the claim alone, in one statement; leases are swept by the same
-call only now and then, and when nothing was found, which is also the second look that an empty answer needs: what was
-locked for a moment by a claimer that then took another item is skipped by the first.
+Near: all in one transaction, overdue leases first. Far: one message, with which a sweep goes only now and then. When
+nothing was found it is sent once more, with a sweep: what another claimer locked for a moment, and then did not take,
+was skipped by the first look.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import uuid
 
 from kranzq.backend import Wanted
 from kranzq.backends.sql import claims
-from kranzq.backends.sql.database import Database, Row, Transaction
+from kranzq.backends.sql.database import Database, Row, StatementCall, Transaction
 from kranzq.model.claim import Holder
 from kranzq.model.work import MOST_NAME, Recovered, check_text
 
@@ -53,7 +53,10 @@ class Claiming:
             transaction.each("seen", new)
             swept = claims.sweep(transaction) if claims.is_due(transaction) else Recovered()
             rows = wish.before(transaction) if wish.request else []
-            while len(rows) < wish.limit and (more := wish.take(transaction, wish.limit - len(rows), wish.request)):
+            while len(rows) < wish.limit:
+                (more,) = transaction.several([wish.call(wish.limit - len(rows), wish.request)])
+                if not more:
+                    break
                 rows += more
             return rows, swept
 
@@ -62,27 +65,30 @@ class Claiming:
     def _far(self, wish: _Wish, new: list[dict[str, str]]) -> tuple[list[Row], Recovered]:
         if new:
             self._database.write(lambda transaction: transaction.each("seen", new), single=True)
-        swept = self.sweep() if self._is_time() else Recovered()
-        rows = self._take(wish, wish.limit)
+        rows, swept = self._take(wish, wish.limit, sweeps=self._is_time())
         if len(rows) < wish.limit:
-            swept += self.sweep()
-            rows += self._take(wish, wish.limit - len(rows))
+            more, also = self._take(wish, wish.limit - len(rows), sweeps=True)
+            rows, swept = rows + more, swept + also
         return rows, swept
 
-    def _take(self, wish: _Wish, most: int) -> list[Row]:
+    def _take(self, wish: _Wish, most: int, *, sweeps: bool) -> tuple[list[Row], Recovered]:
         """One claim. An answer that was lost with the connection is asked for again by the name of the request."""
         request = wish.request or uuid.uuid4().hex
         repeated = False
 
-        def act(transaction: Transaction) -> list[Row]:
+        def act(transaction: Transaction) -> tuple[list[Row], Recovered]:
             nonlocal repeated
             if wish.request:  # a caller may send it twice at once
                 transaction.run("request_lock", request_id=request)
             if (wish.request or repeated) and (rows := wish.before(transaction, request)):
-                return rows
+                return rows, Recovered()
             repeated = True
-            return wish.take(transaction, most, request)
+            *told, rows = transaction.several([*(claims.sweeping() if sweeps else ()), wish.call(most, request)])
+            return rows, claims.swept(*told) if told else Recovered()
 
+        if sweeps:
+            with self._mutex:
+                self._swept = time.monotonic()
         return self._database.write(act, single=not wish.request)
 
     def _is_time(self) -> bool:
@@ -102,6 +108,6 @@ class _Wish:
         """What the request was given before."""
         return claims.claimed_before(transaction, self.holder, self.lease, request or self.request)
 
-    def take(self, transaction: Transaction, most: int, request: str) -> list[Row]:
-        """The next items."""
-        return claims.claim(transaction, self.holder, self.wanted, self.lease, request, most)
+    def call(self, most: int, request: str) -> StatementCall:
+        """What gives the next items."""
+        return claims.claiming(self.holder, self.wanted, self.lease, request, most)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 from kranzq.backend import Wanted
 from kranzq.backends.sql import rows
-from kranzq.backends.sql.database import Row, Transaction
+from kranzq.backends.sql.database import Row, StatementCall, Transaction
 from kranzq.errors import ItemLost, KranzqError, NoSuchItem, UsageFault
 from kranzq.model.claim import Holder
 from kranzq.model.outcome import Outcome
@@ -67,19 +67,25 @@ def is_due(transaction: Transaction) -> bool:
     return row is not None and bool(row["due"])
 
 
-def sweep(transaction: Transaction) -> Recovered:
-    """Lapse a hundred overdue leases, and open a hundred items that are due."""
-    over = transaction.all("lapse", most=SWEEP_MOST)
-    due = transaction.all("open_due", most=SWEEP_MOST)
+def sweeping() -> list[StatementCall]:
+    """What lapses a hundred overdue leases and opens a hundred items that are due."""
+    return [("lapse", {"most": SWEEP_MOST}), ("open_due", {"most": SWEEP_MOST})]
+
+
+def swept(over: Sequence[Row], due: Sequence[Row]) -> Recovered:
+    """What the rows of a sweep tell."""
     failed = [row["id"] for row in over if row["state"] == ItemState.FAILED.value]
     lapsed = [row["id"] for row in over if row["state"] != ItemState.FAILED.value]
     return Recovered(tuple(lapsed), tuple(failed), len(due))
 
 
-def claim(
-    transaction: Transaction, holder: Holder, wanted: Wanted, lease: int | None, request: str, most: int
-) -> list[Row]:
-    """The first items that the holder may have; an engine may give one at a time, so ask until none comes."""
+def sweep(transaction: Transaction) -> Recovered:
+    """One short sweep."""
+    return swept(*transaction.several(sweeping()))
+
+
+def claiming(holder: Holder, wanted: Wanted, lease: int | None, request: str, most: int) -> StatementCall:
+    """What claims the first items that the holder may have. An engine may give fewer: ask until none comes."""
     values: dict[str, object] = {
         "holder": holder.name,
         "holder_uid": holder.uid,
@@ -90,8 +96,8 @@ def claim(
         "most": most,
     }
     if wanted.missions:
-        return transaction.all("claim_named", ids=json.dumps(sorted(wanted.missions)), **values)
-    return transaction.all("claim_kind" if wanted.kind else "claim", **values)
+        return "claim_named", {"ids": json.dumps(sorted(wanted.missions)), **values}
+    return "claim_kind" if wanted.kind else "claim", values
 
 
 def claimed_before(transaction: Transaction, holder: Holder, lease: int | None, request: str) -> list[Row]:

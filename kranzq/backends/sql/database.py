@@ -10,6 +10,8 @@ from kranzq.backends.sql.schema import Schema
 
 R = TypeVar("R")
 Row = Mapping[str, Any]
+StatementCall = tuple[str, Mapping[str, object]]
+"""A statement's name, and its parameters."""
 
 
 class Transaction(Protocol):
@@ -25,6 +27,10 @@ class Transaction(Protocol):
 
     def run(self, statement: str, /, **values: object) -> None:
         """For a statement that gives nothing."""
+        ...
+
+    def several(self, calls: Sequence[StatementCall]) -> list[list[Row]]:
+        """`all` for each of several statements, in order; an engine that is far away sends them together."""
         ...
 
     def each(self, statement: str, many: Sequence[Mapping[str, object]], /) -> list[Row | None]:

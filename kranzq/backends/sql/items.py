@@ -94,8 +94,8 @@ def attempts(transaction: Transaction, name: str) -> list[Attempt]:
 def entries(transaction: Transaction, state: ItemState, most: int) -> list[WorkItem]:
     """The items in one state, in the order in which they would be claimed where they may be."""
     if state.may_be_claimed:
-        return [one for row in transaction.all("ready", most=most) if (one := rows.item(row)).state is state]
-    return list(_listed(transaction, state, _FIRST, most))
+        return [rows.item(row) for row in transaction.all("ready", state=state.value, most=most)]
+    return _listed(transaction, [state], _FIRST, most)
 
 
 def page(transaction: Transaction, state: str, limit: int, cursor: str | None) -> Page:
@@ -103,8 +103,7 @@ def page(transaction: Transaction, state: str, limit: int, cursor: str | None) -
     check_number("limit", limit, -_ANY, _ANY)
     limit = max(1, min(limit, MOST_PAGE))
     after = _position(cursor)
-    wanted = _states(state)
-    found = [one for each in wanted for one in _listed(transaction, each, after, limit + 1)]
+    found = _listed(transaction, _states(state), after, limit + 1)
     found.sort(key=lambda one: (one.updated_at, one.seq), reverse=True)
     shown = found[:limit]
     more = len(found) > limit
@@ -153,9 +152,10 @@ def _first_of_each_key(named: Sequence[tuple[NewItem, str]]) -> tuple[list[int],
     return first, later
 
 
-def _listed(transaction: Transaction, state: ItemState, after: tuple[int, int], most: int) -> Sequence[WorkItem]:
-    found = transaction.all("page", state=state.value, before=after[0], before_seq=after[1], most=most)
-    return [rows.item(row) for row in found]
+def _listed(transaction: Transaction, states: Sequence[ItemState], after: tuple[int, int], most: int) -> list[WorkItem]:
+    values = {"before": after[0], "before_seq": after[1], "most": most}
+    found = transaction.several([("page", {"state": state.value, **values}) for state in states])
+    return [rows.item(row) for each in found for row in each]
 
 
 def _states(state: str) -> Sequence[ItemState]:

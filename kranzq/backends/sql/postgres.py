@@ -18,7 +18,7 @@ from typing import TypeVar
 import psycopg
 
 from kranzq.backends.sql.connections import Connection, Connections
-from kranzq.backends.sql.database import Row, Size, Transaction
+from kranzq.backends.sql.database import Row, Size, StatementCall, Transaction
 from kranzq.backends.sql.faults import is_clash, is_lost, named
 from kranzq.backends.sql.listening import CHANNEL, Listener
 from kranzq.backends.sql.schema import COMPATIBLE, Schema, check
@@ -160,6 +160,15 @@ class _Transaction:
     def run(self, statement: str, /, **values: object) -> None:
         """Run it for what it does."""
         self.all(statement, **values)
+
+    def several(self, calls: Sequence[StatementCall]) -> list[list[Row]]:
+        """Statements of one command each, in one message."""
+        wanted = []
+        for statement, values in calls:
+            (command,) = self._statements[statement]
+            self._hints |= statement in _HINTING
+            wanted.append((command, values))
+        return self._send(wanted, last=True)
 
     def each(self, statement: str, many: Sequence[Mapping[str, object]], /) -> list[Row | None]:
         """One statement with many values: as one command where there is one for many, else in few messages."""

@@ -15,11 +15,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from kranzq.backends.sql.commits import Call, Commits
-from kranzq.backends.sql.database import Row, Size, Transaction
+from kranzq.backends.sql.database import Row, Size, StatementCall, Transaction
 from kranzq.backends.sql.hints import Glances
 from kranzq.backends.sql.schema import COMPATIBLE, Schema, check
 from kranzq.backends.sql.sqlite_faults import named
-from kranzq.backends.sql.sqlite_file import bytes_of, prepare
+from kranzq.backends.sql.sqlite_file import bytes_of, place_of, prepare, still_there
 from kranzq.backends.sql.statements import migrations, statements
 from kranzq.backends.sql.write_lock import WriteLock
 from kranzq.liveness import boot_id
@@ -61,6 +61,7 @@ class SqliteDatabase:
         self._glances = Glances(self._data_version)
         self._pid = os.getpid()
         prepare(path)
+        self._place = place_of(path)
 
     @property
     def where(self) -> str:
@@ -79,6 +80,7 @@ class SqliteDatabase:
     def read(self, act: Callable[[Transaction], R], *, single: bool = False) -> R:  # noqa: ARG002 - as above
         """Run `act` on a snapshot that ends with it."""
         self._after_fork()
+        still_there(self._path, self._place)
         with self._mutex:
             connection = self._idle.pop() if self._idle else None
         with self._faults():
@@ -157,6 +159,7 @@ class SqliteDatabase:
 
     def _commit(self, batch: Sequence[Call]) -> None:
         with self._faults(), self._locked():
+            still_there(self._path, self._place)
             connection = self._writing()
             connection.execute("begin immediate")
             try:
@@ -254,7 +257,7 @@ class _Transaction:
         rows: list[Any] = self._connection.execute(first, parameters).fetchall()
         for command in rest if rows else ():
             for row in rows:
-                self._connection.execute(command, parameters | dict(zip(row.keys(), row, strict=True)))
+                self._connection.execute(command, parameters | dict(zip(row.keys(), row, strict=True))).fetchall()
         return rows
 
     def one(self, statement: str, /, **values: object) -> Row | None:
@@ -265,8 +268,12 @@ class _Transaction:
         """Run it for what it does."""
         self.all(statement, **values)
 
-    def each(self, statement: str, many: Sequence[Mapping[str, object]], /) -> list[Row | None]:
+    def several(self, calls: Sequence[StatementCall]) -> list[list[Row]]:
         """One after the other: there is no way to save."""
+        return [self.all(statement, **values) for statement, values in calls]
+
+    def each(self, statement: str, many: Sequence[Mapping[str, object]], /) -> list[Row | None]:
+        """As `several`."""
         return [self.one(statement, **values) for values in many]
 
 

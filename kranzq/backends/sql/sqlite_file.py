@@ -8,7 +8,7 @@ import stat
 
 from kranzq.backends.sql.sqlite_faults import not_allowed
 from kranzq.disk.mounts import network_mount
-from kranzq.errors import Refused, StoreUnavailable, UnsafePath
+from kranzq.errors import Refused, StoreUnavailable, StoreUnreachable, UnsafePath
 
 
 def prepare(path: str) -> None:
@@ -32,6 +32,25 @@ def prepare(path: str) -> None:
         raise StoreUnavailable(path, fault.strerror or str(fault)) from fault
     if not regular:
         raise UnsafePath(path, "it is no regular file")
+
+
+def place_of(path: str) -> tuple[int, int] | None:
+    """Which file it is, whatever its name; None when there is none."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def still_there(path: str, place: tuple[int, int] | None) -> None:
+    """Refuse to go on with a file that lost its name: what is written to it, nobody would ever find.
+
+    Raises StoreUnreachable.
+    """
+    if place_of(path) != place:
+        advice = "Start this program anew; it goes on with what lies there now."
+        raise StoreUnreachable(path, "the file was removed or replaced while it was in use", advice)
 
 
 def bytes_of(path: str) -> int:

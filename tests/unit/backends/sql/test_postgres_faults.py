@@ -29,14 +29,19 @@ def with_user(url: str, user: str) -> str:
 
 def with_name(url: str, name: str) -> str:
     """The URL with another database."""
-    return re.sub(r"@/[^?]*", f"@/{name}", url)
+    return re.sub(r"(://[^/]*/)[^?]*", rf"\g<1>{name}", url)
+
+
+def only_on_our_own() -> None:
+    """Skip where the server is not made by the tests."""
+    if GIVEN:
+        pytest.skip("only on a server of the tests' own: another one has its own rules for passwords")
 
 
 @pytest.fixture
 def guest(postgres_url: str) -> Iterator[str]:
     """The URL for a user with a password and no rights."""
-    if GIVEN:
-        pytest.skip("only on a server of the tests' own: another one has its own rules for passwords")
+    only_on_our_own()
     with psycopg.connect(postgres_url, autocommit=True) as connection:
         connection.execute(f"create role {GUEST} login password '{SECRET}'".encode())
     yield with_user(postgres_url, f"{GUEST}:{QUOTED}")
@@ -178,7 +183,7 @@ def test_a_database_that_cannot_hold_every_text_is_refused(postgres_server: str,
     assert "encoding 'UTF8'" in fault.advice
 
 
-def test_a_standby_is_named_as_one_that_takes_no_writes(guest: str, postgres_url: str) -> None:
+def test_a_standby_is_named_as_one_that_takes_no_writes(postgres_url: str) -> None:
     """After a failover the old address says so instead of something about transactions."""
     with open_store(postgres_url) as store, psycopg.connect(postgres_url, autocommit=True) as connection:
         connection.execute("alter role current_user set default_transaction_read_only = on")
@@ -215,6 +220,7 @@ def test_without_the_driver_it_is_said_what_to_install(monkeypatch: pytest.Monke
 
 def test_a_server_that_is_full_for_a_moment_is_waited_for(postgres_url: str) -> None:
     """A user who may have one connection gets it as soon as another program has closed it."""
+    only_on_our_own()
     with psycopg.connect(postgres_url, autocommit=True) as connection, ThreadPoolExecutor(1) as pool:
         connection.execute("create role guest_of_one login connection limit 1")
         database = open_database(with_user(postgres_url, "guest_of_one"))

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from kranzq.backends.sql.backend import SqlBackend
+from kranzq.backends.sql.database import Transaction
 from kranzq.backends.sql.opening import open_store
 from kranzq.backends.sql.sqlite import SqliteDatabase
 from kranzq.errors import SchemaTooNew, StoreLocked, StoreUnavailable, UnsafePath, UsageFault
@@ -301,6 +302,21 @@ def test_b61_past_the_patience_a_lock_is_said_and_nothing_is_half_done(path: Pat
     work.close()
 
 
+def test_b61_a_write_has_the_lock_before_it_reads(path: Path) -> None:
+    """Nobody can come between what an act reads and what it writes: SQLite would refuse it at once, however patient."""
+    database = SqliteDatabase(str(path))
+
+    def act(transaction: Transaction) -> None:
+        assert transaction.one("digest", id="w-1") is not None
+        with contextlib.closing(sqlite3.connect(path, timeout=0, isolation_level=None)) as other:
+            with pytest.raises(sqlite3.OperationalError, match="locked"):
+                other.execute("update kranzq_items set priority = 1")
+        transaction.run("cancel", id="w-1", why="")
+
+    database.write(act)
+    database.close()
+
+
 def test_b61_a_lock_that_ends_in_time_is_waited_for(path: Path) -> None:
     """A write waits for another program as long as the patience lasts; also one that read before it."""
     with opened(path) as work, contextlib.ExitStack() as stack:
@@ -365,3 +381,40 @@ def test_a_child_of_a_fork_has_connections_of_its_own(path: Path) -> None:
         work.enqueue(item("w-4"))
 
         assert [one.id for one in work.entries()] == ["w-2", "w-3", "w-4"]
+
+
+@pytest.mark.parametrize("what", ["removed", "replaced"])
+def test_a_file_that_lost_its_name_is_told(path: Path, what: str) -> None:
+    """Nothing is reported as kept that nobody would find, and nothing is made in its place."""
+    with opened(path) as work:
+        work.enqueue(item("w-2"))
+        aside = path.parent / "aside.db"
+        path.rename(aside)
+        if what == "replaced":
+            opened(path).close()
+        for act in (lambda: work.enqueue(item("w-3")), lambda: work.claim(HOLDER), work.page, work.stats):
+            with pytest.raises(StoreUnavailable, match="removed or replaced"):
+                act()
+        assert path.exists() == (what == "replaced")
+
+
+def test_a12_what_is_pruned_gives_its_place_back(path: Path) -> None:
+    """The file gets smaller, and what stays in it of large payloads is used anew."""
+    with opened(path) as work:
+        before = work.stats().size
+        work.enqueue_many([item(payload="x" * 6_000) for _ in range(300)])
+        for claim in work.claim_many(HOLDER, limit=1000):
+            work.finish(claim)
+        checkpoint(path)
+        full = work.stats().size
+        assert work.prune(-10) == 301
+        checkpoint(path)
+
+        assert full > before + 1_500_000
+        assert work.stats().size < before + 200_000
+
+
+def checkpoint(path: Path) -> None:
+    """Let what is in the log get into the file."""
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.execute("pragma wal_checkpoint(truncate)")

@@ -29,7 +29,7 @@ select i.*, p.payload from kranzq_items i join kranzq_payloads p on p.seq = i.se
 
 -- name: ready
 select i.*, p.payload from kranzq_items i join kranzq_payloads p on p.seq = i.seq
-where i.state in ('open', 'lapsed') order by i.priority desc, i.seq limit :most;
+where i.state = :state order by i.priority desc, i.seq limit :most;
 
 -- name: page
 select i.*, p.payload from kranzq_items i join kranzq_payloads p on p.seq = i.seq

@@ -1,6 +1,6 @@
 -- Many calls of one statement as one command: `NAME_many` is `NAME` for each object of the JSON list :many, whose keys are
--- its parameters. A row tells by `place`, counted from 1, whose it is. Of several calls for one item the first counts; the
--- others find it done.
+-- its parameters. A row tells by `place`, counted from 1, whose it is. Of several calls for one item the first that fits
+-- counts, whatever stale ones stand before it; the others find it done.
 
 -- name: enqueue_many
 with wanted as (
@@ -26,13 +26,18 @@ select w.place, m.seq, m.state, m.created_at from made m join wanted w on w.id =
 
 -- name: finish_many
 with wanted as (
-    select distinct on (v.id) v.* from rows from (json_to_recordset(cast(:many as json)) as (
+    select v.* from rows from (json_to_recordset(cast(:many as json)) as (
         id text, attempt integer, holder text, holder_uid text, state text, result text))
         with ordinality v (id, attempt, holder, holder_uid, state, result, place)
-    order by v.id, v.place
+), fitting as (
+    select distinct on (w.id) w.* from wanted w join kranzq_items i on i.id = w.id and i.attempts = w.attempt
+    where i.state in ('claimed', 'lapsed')
+      and case when i.claimed_by_uid <> '' and w.holder_uid <> '' then i.claimed_by_uid = w.holder_uid
+          else lower(i.claimed_by collate "C") = lower(w.holder collate "C") end
+    order by w.id, w.place
 ), over as (
     update kranzq_items k set state = w.state, result = w.result, claim_expires = null, updated_at = :wall
-    from wanted w
+    from fitting w
     where k.id = w.id and k.attempts = w.attempt and k.state in ('claimed', 'lapsed')
       and case when k.claimed_by_uid <> '' and w.holder_uid <> '' then k.claimed_by_uid = w.holder_uid
           else lower(k.claimed_by collate "C") = lower(w.holder collate "C") end

@@ -25,7 +25,7 @@ select i.*, p.payload from kranzq_items i join kranzq_payloads p on p.seq = i.se
 
 -- name: ready
 select i.*, p.payload from kranzq_items i join kranzq_payloads p on p.seq = i.seq
-where i.state in ('open', 'lapsed') order by i.priority desc, i.seq limit :most;
+where i.state = :state order by i.priority desc, i.seq limit :most;
 
 -- name: page
 select i.*, p.payload from kranzq_items i join kranzq_payloads p on p.seq = i.seq
@@ -48,6 +48,11 @@ insert into kranzq_seen (target, first_at) values (:target, :wall) on conflict d
 delete from kranzq_items where seq in (
     select seq from kranzq_items where state in ('done', 'failed', 'cancelled') and updated_at < :before limit :most)
 returning id;
+-- Python's driver frees one page with each call, whatever number is given; what is left over is used anew.
+pragma incremental_vacuum;
+pragma incremental_vacuum;
+pragma incremental_vacuum;
+pragma incremental_vacuum;
 
 -- name: counts
 select state, count(*) as many from kranzq_items group by state;
