@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from hypothesis import strategies as st
 
-from tests.machines import turns, verbs, withdrawing
+from tests.machines import beside, turns, verbs, withdrawing
 from tests.machines.bench import JOBS
 from tests.machines.verbs import Edits, Wanted
 from tests.machines.world import Job, Program
@@ -92,9 +92,9 @@ class Ask:
                 priority = self.priority if "priority" in self.flags else None
                 return verbs.edit(self.mission, Edits(priority, due, self.job.limit if "limit" in self.flags else None))
             case "source":
-                return verbs.end_source(self.mission, next(iter(self.flags)))
+                return beside.end_source(self.mission, next(iter(self.flags)))
             case "trust":
-                return verbs.trust(unsigned=bool(self.flags))
+                return beside.trust(unsigned=bool(self.flags))
             case "cancel":
                 return (
                     withdrawing.cancel_all(self.mission)
@@ -104,11 +104,11 @@ class Ask:
             case "drain":
                 return turns.drain(once=True)
             case "recover":
-                return verbs.recovery()
+                return beside.recovery()
             case "pause":
-                return (verbs.pause,)
+                return (beside.pause,)
             case "resume":
-                return (verbs.resume,)
+                return (beside.resume,)
             case "park":
                 return verbs.park(self.mission)
             case "unpark":

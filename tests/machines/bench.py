@@ -115,7 +115,7 @@ class Bench:
         quick, changes = re.subn(r"^LATE_TERM = 1\.0", _QUICK, text, flags=re.MULTILINE)
         assert changes == 1
         self.keeper = self.folder / "quick-keeper.py"
-        self.keeper.write_text(quick)
+        self.keeper.write_text(quick.replace("os.fsync(fd)", "pass"))  # processes are killed here, no machine
         config = Path(os.environ["XDG_CONFIG_HOME"]) / "kranzq"
         config.mkdir(parents=True)
         (config / "config.toml").write_text('[mission]\ncommand = ["true"]\n')

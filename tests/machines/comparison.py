@@ -24,6 +24,10 @@ Known = dict[int, str | None]
 MOST_WORLDS = 60
 
 
+class FaultFoundError(Exception):
+    """A walk had a fault, and nothing is walked after it."""
+
+
 class Compared(RuleBasedStateMachine):
     """One checkout's queue, and all that the model holds possible of it."""
 
@@ -35,6 +39,8 @@ class Compared(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
+        if self.faults:
+            raise FaultFoundError
         self.bench.begin()
         self.worlds: list[tuple[World, Known]] = [(World(), {})]
         self.seen = look(self.bench.kranz, WORDS, ())
@@ -68,21 +74,21 @@ class Compared(RuleBasedStateMachine):
 
     def _files_are_explained(self, before: Seen, *, killed: bool) -> None:
         seen = self.seen
-        assert not seen.unexplained, self._story(f"files that the page does not explain: {seen.unexplained}")
+        assert not seen.unexplained, f"files that the page does not explain: {seen.unexplained}"
         bare = set(seen.without_reason)
-        assert killed or bare <= self.bare, self._story(f"set aside without a reason: {bare - self.bare}")
+        assert killed or bare <= self.bare, f"set aside without a reason: {bare - self.bare}"
         self.bare = bare
-        assert self.strangers <= seen.paths, self._story(f"not ours, and gone: {self.strangers - seen.paths}")
+        assert self.strangers <= seen.paths, f"not ours, and gone: {self.strangers - seen.paths}"
         left = seen.passing | seen.lonely
         if self.live is not None:
             left = {path for path in left if not path.startswith((".busy.json", ".repo.busy"))}
         new = (
             left - self.debris - {f"quarantine/{path.partition('/')[2].removesuffix('.json')}" for path in self.debris}
         )
-        assert killed or not new, self._story(f"left behind without a kill: {sorted(new)}")
+        assert killed or not new, f"left behind without a kill: {sorted(new)}"
         self.debris = left
         whose = [entry_id for _, entry_id in seen.cells if entry_id is not None]
-        assert len(set(whose)) == len(whose), self._story("an entry is in two places")
+        assert len(set(whose)) == len(whose), "an entry is in two places"
         del before
 
     def _moves_are_those_of_the_page(self, before: Seen) -> None:
@@ -90,7 +96,7 @@ class Compared(RuleBasedStateMachine):
         for cell, entry_id in before.cells:
             if entry_id is not None:
                 to = now.get(entry_id, "gone")
-                assert to in reachable(_state(cell)), self._story(f"the page knows no way from {cell} to {to}")
+                assert to in reachable(_state(cell)), f"the page knows no way from {cell} to {to}"
                 if to != _state(cell):
                     type(self).moved[f"{_state(cell)} to {to}"] += 1
         ended = Counter(f"{run.outcome}, {run.fate}" for run, _ in self.seen.runs if run.outcome)
@@ -104,9 +110,9 @@ class Compared(RuleBasedStateMachine):
         shown = Counter((one["mission"], one["state"], one["priority"], one["seq"]) for one in listed["entries"])
         there = Counter(map(_listed, (cell for cell in cells if not cell.job.bad)))
         bad = Counter(map(_listed, (cell for cell in cells if cell.job.bad)))
-        assert there <= shown <= there + bad, self._story(f"list tells {shown - there}, and not {there - shown}")
-        assert len(listed["bad"]) >= (there + bad - shown).total(), self._story("list hides a bad file")
-        assert len(listed["quarantined"]) == self._aside(), self._story("list miscounts the quarantine")
+        assert there <= shown <= there + bad, f"list tells {shown - there}, and not {there - shown}"
+        assert len(listed["bad"]) >= (there + bad - shown).total(), "list hides a bad file"
+        assert len(listed["quarantined"]) == self._aside(), "list miscounts the quarantine"
         if self.looks % 4 == 0:
             self._status_agrees(cells)
         if self.looks % 4 == 2:
@@ -122,9 +128,9 @@ class Compared(RuleBasedStateMachine):
         bad = Counter(_state(cell) for cell in cells if cell.job.bad)
         for state in ("queued", "waiting", "parked", "inbox"):
             right = states[state] - bad[state] <= status[state] <= states[state]
-            assert right, self._story(f"status tells {status[state]} {state}")
-        assert status["quarantined"] == self._aside(), self._story("status miscounts the quarantine")
-        assert len(status["claims"]) == states["claimed"], self._story("status miscounts the claims")
+            assert right, f"status tells {status[state]} {state}"
+        assert status["quarantined"] == self._aside(), "status miscounts the quarantine"
+        assert len(status["claims"]) == states["claimed"], "status miscounts the claims"
 
     def _why_agrees(self, cells: Sequence[Cell], mission: str) -> None:
         answer = self.bench.run(("why", mission, "--json"))
@@ -132,9 +138,9 @@ class Compared(RuleBasedStateMachine):
         rank = ("claimed", "queued", "waiting", "parked", "inbox")
         expected = next((state for state in rank if state in mine), None)
         if expected is not None:
-            assert answer.code == 0, self._story(f"why: {answer.err}")
+            assert answer.code == 0, f"why: {answer.err}"
             told = json.loads(answer.out)["state"]
-            assert told == expected or (told == "quarantined" and expected == "inbox"), self._story(
+            assert told == expected or (told == "quarantined" and expected == "inbox"), (
                 f"why tells {told} of {mission}, which is {expected}"
             )
 
@@ -149,10 +155,11 @@ class Compared(RuleBasedStateMachine):
         self.walked.append(f"    {text[:600]}")
         return text
 
-    def _story(self, fault: str) -> str:
-        steps = "\n".join(self.walked[-60:])
+    def _story(self) -> str:
+        """All that was walked, with the files that were seen last."""
+        steps = "\n".join(self.walked)
         files = "\n".join(f"  {path}" for path in sorted(self.seen.paths))
-        return f"{fault}\n--- steps\n{steps}\n--- files\n{files}"
+        return f"--- steps\n{steps}\n--- files\n{files}"
 
     def _differs(self, tried: Sequence[World], said: str) -> str:
         lines = [f"what lies there is none of {len(tried)} worlds that the model holds possible after: {said[:300]}"]
@@ -160,7 +167,7 @@ class Compared(RuleBasedStateMachine):
         lines += [
             "possible: " + "\n          ".join(map(str, _plainly(world))) for world in list(dict.fromkeys(tried))[:6]
         ]
-        return self._story("\n".join(lines))
+        return "\n".join(lines)
 
 
 def _state(cell: Cell) -> str:

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from tests.machines.admission import admit_inbox, places_of, recover, set_parked
-from tests.machines.ends import due_ways, settled, word_of
+from tests.machines.ends import due_ways, word_of
+from tests.machines.watching import keeper_ends, keeper_leaves, settle_run
 from tests.machines.world import MOST_KEPT, Cell, Move, Now, Program, Run, Step, World, done, stay
 
 RUNNING = 999
@@ -136,7 +137,10 @@ def _odd_name(cell: Cell) -> Step:
 
 
 def _is_old(now: Now, cell: Cell) -> set[bool]:
-    return {True} if cell.job.word != "partial" else now.is_due(cell.came + FRESH_MS)
+    if cell.job.word != "partial" or cell.touched is None:
+        return {True}
+    earliest, latest = cell.touched if isinstance(cell.touched, tuple) else (cell.touched, cell.touched)
+    return now.is_due((earliest + FRESH_MS, latest + FRESH_MS))
 
 
 @lru_cache(MOST_KEPT)
@@ -221,78 +225,15 @@ def _claim(cell: Cell, run: Run, again: Step, after: object) -> Step:
         claimed = alive.change(cell, state="claimed", run=run.run)
         kept = claimed.put_run(run._replace(kept=True))
         if word_of(run.job) == "missing":
-            yield Move((world, claimed, kept), (_end(run, after),))
+            yield Move((world, claimed, kept), (keeper_leaves(run), settle_run(run, after)))
             return
         begun = kept.put_run(run._replace(kept=True, state="begun"))
         if word_of(run.job) == "hang" and not now.released:
             yield Move((world, claimed, kept, begun), (done(RUNNING),))
         elif word_of(run.job) == "killer":
-            yield Move((world, claimed, kept, begun), (_end(run, after),))
+            yield Move((world, claimed, kept, begun), (keeper_leaves(run), settle_run(run, after)))
         else:
-            yield Move((world, claimed, kept, begun), (_ends(run), _end(run, after)))
+            over = keeper_ends(run), keeper_leaves(run), settle_run(run, after)
+            yield Move((world, claimed, kept, begun), over)
 
     return step
-
-
-@lru_cache(MOST_KEPT)
-def _ends(run: Run) -> Step:
-    """The keeper records the end."""
-
-    def step(now: Now, world: World) -> list[Move]:
-        del now
-        current = next((one for one in world.runs if one[:2] == run[:2]), None)
-        if current is None or current.state == "ended":
-            return stay(world)
-        return [Move((world.put_run(current._replace(end=True)),))]
-
-    return step
-
-
-@lru_cache(MOST_KEPT)
-def _end(run: Run, after: object) -> Step:
-    """Steps 9 to 11 of a turn."""
-    assert callable(after)
-
-    def step(now: Now, world: World) -> Iterator[Move]:
-        there = [cell for cell in world.of(run.mission, "claimed") if cell.run == run.run]
-        if not there:
-            gone = world._replace(alive=world.alive - {(run.mission, run.run)})
-            for code in (0, 1, 75):  # somebody else settled it, and the dispatcher tells what it knows
-                yield Move((gone,), after(code))
-            return
-        for way in settled(now, world, there[0]):
-            ended = next(one for one in way[-1].runs if one[:2] == run[:2])
-            if word_of(run.job) == "missing" and ended.outcome == "never began":
-                continue
-            yield Move(way, after(_code(ended)))
-
-    return step
-
-
-def _code(run: Run) -> int:
-    if run.fate in {"retire", "park"} and run.outcome != "succeeded":
-        return 1
-    return 75 if run.outcome == "deferred" else 0
-
-
-def ended_live(run: Run, *, end: bool = True) -> Program:
-    """What a dispatcher does that watched over a mission which was let end; without `end` its keeper was killed."""
-
-    def after(code: int) -> Program:
-        def let_go(now: Now, world: World) -> list[Move]:
-            del now
-            return [Move((world._replace(hold=-1),), (done(code),))]
-
-        return (let_go,)
-
-    return *((_ends(run),) if end else ()), _end(run, after)
-
-
-def left_live(run: Run) -> Program:
-    """What is left when the dispatcher was killed and the mission has ended by itself."""
-
-    def step(now: Now, world: World) -> list[Move]:
-        left = world._replace(hold=-1, alive=frozenset())
-        return [Move((next(iter(_ends(run)(now, left))).worlds[-1],))]
-
-    return (step,)

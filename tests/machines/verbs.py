@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
-from tests.machines.admission import admit_inbox, recover, settle_unattended
+from tests.machines.admission import admit_inbox, settle_unattended
 from tests.machines.world import MOST_KEPT, Cell, Due, Job, Move, Now, Program, Step, World, done, stay
 
 _OPEN = ("queued", "waiting", "parked")
-_MOST_ORDERED = 3
 
 
 class Wanted(NamedTuple):
@@ -95,7 +94,6 @@ def park(mission: str) -> Program:
     """Set what is queued or waits aside."""
 
     def step(now: Now, world: World) -> list[Move]:
-        del now
         there = world.of(mission)
         open_ = [cell for cell in there if cell.state in {"queued", "waiting"}]
         if not open_:
@@ -103,7 +101,7 @@ def park(mission: str) -> Program:
             return stay(world, done(code))
         worlds = [world]
         for cell in open_:
-            worlds.append(worlds[-1].change(cell, state="parked", due=None))
+            worlds.append(worlds[-1].change(cell, state="parked", due=None, touched=now.instant))
         return [Move(tuple(worlds), (done(0),))]
 
     return settle_unattended(mission), step
@@ -280,45 +278,3 @@ def _once_more(mission: str) -> Step:
         return [Move((world, named, born.put(cell)), (done(0),))]
 
     return step
-
-
-def pause(now: Now, world: World) -> list[Move]:
-    """Let nothing begin."""
-    del now
-    return [Move((world, world._replace(paused=True)), (done(0),))]
-
-
-def resume(now: Now, world: World) -> list[Move]:
-    """Let missions begin again."""
-    del now
-    return [Move((world, world._replace(paused=False)), (done(0),))]
-
-
-@lru_cache(MOST_KEPT)
-def trust(*, unsigned: bool) -> Program:
-    """Whether unsigned entries may run."""
-
-    def step(now: Now, world: World) -> list[Move]:
-        del now
-        return [Move((world, world._replace(trusted=unsigned)), (done(0),))]
-
-    return (step,)
-
-
-@lru_cache(MOST_KEPT)
-def end_source(mission: str, how: str) -> Program:
-    """A producer has acted on a binding."""
-
-    def step(now: Now, world: World) -> list[Move]:
-        del now
-        bound, ended = (mission, "bound"), (mission, how)
-        if bound in world.sources:
-            return [Move((world, world._replace(sources=world.sources - {bound} | {ended})), (done(0),))]
-        return stay(world, done(0 if ended in world.sources else 3))
-
-    return (step,)
-
-
-def recovery() -> Program:
-    """The verb `recover`."""
-    return recover, done(0)

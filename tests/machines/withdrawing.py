@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from functools import lru_cache
 
@@ -11,7 +10,8 @@ from tests.machines.admission import recover, settle_unattended
 from tests.machines.world import MOST_KEPT, Cell, Done, Move, Now, Program, Run, Step, World, done
 
 _OPEN = ("queued", "waiting", "parked")
-_MOST_ORDERED = 3
+_MET = ("queued", "waiting", "parked", "admitting", "inbox")
+_Act = Callable[[World, Cell], list[list[World]]]
 
 
 @lru_cache(MOST_KEPT)
@@ -43,31 +43,53 @@ def _cancelled(mission: str, *, alone: bool) -> Program:
 
 
 def taken_back(world: World, missions: Sequence[str]) -> Iterator[tuple[World, ...]]:
-    """Each keeps its end before its file goes; in which order two of one folder are met is not said."""
+    """Each keeps its end before any file goes; in which order two of one folder are met is not said.
+
+    Each way is one world that it may come to, behind all that a kill may leave.
+    """
     files = [cell for mission in missions for cell in world.of(mission, *_OPEN) if not cell.name]
     files += [cell for cell in world.cells if cell.state in {"admitting", "inbox"} and cell.mission in missions]
     files = [cell for cell in files if not (cell.job.bad and cell.state in {"admitting", "inbox"})]
     claimed = {cell.mission for cell in world.in_state("claimed")}
-    for order in {tuple(sorted(order, key=_met)) for order in itertools.permutations(files[:_MOST_ORDERED])}:
-        for numbers in itertools.product(*map(_numbers_told, order)):
-            worlds, rest = [world], files[_MOST_ORDERED:]
-            for cell, number in zip(
-                (*order, *rest), (*numbers, *(_numbers_told(one)[-1] for one in rest)), strict=True
-            ):
-                if cell.mission not in claimed:
-                    worlds += _end_kept(worlds[-1], cell, number)
-            for cell in files:
-                worlds.append(worlds[-1].drop(cell))
-            yield tuple(worlds)
+    passed, ends = [world], [world]
+    for act in (_end_kept_of, _dropped):
+        for state in _MET:
+            there = [cell for cell in files if cell.state == state]
+            if act is _end_kept_of:
+                there = [cell for cell in there if cell.mission not in claimed]
+            ends = _in_any_order(ends, there, act, passed)
+    yield from ((*passed, end) for end in ends) if files else [(world,)]
+
+
+def _in_any_order(worlds: list[World], cells: Sequence[Cell], act: _Act, passed: list[World]) -> list[World]:
+    """What it comes to when each of the cells is acted upon; what lies between is added to `passed`."""
+    ways = [(world, tuple(cells)) for world in worlds]
+    seen, ends = set(ways), []
+    while ways:
+        world, left = ways.pop()
+        if not left:
+            ends.append(world)
+        for cell in left:
+            for acted in act(world, cell):
+                passed += acted
+                way = acted[-1], tuple(one for one in left if one != cell)
+                if way not in seen:
+                    seen.add(way)
+                    ways.append(way)
+    return ends
+
+
+def _dropped(world: World, cell: Cell) -> list[list[World]]:
+    return [[world.drop(cell)]]
+
+
+def _end_kept_of(world: World, cell: Cell) -> list[list[World]]:
+    return [_end_kept(world, cell, number) or [world] for number in _numbers_told(cell)]
 
 
 def _numbers_told(cell: Cell) -> tuple[int, ...]:
     """What a record tells as the number: of what comes from the inbox, the content's."""
     return {"admitting": (0, cell.number), "inbox": (0,)}.get(cell.state, (cell.number,))
-
-
-def _met(cell: Cell) -> int:
-    return ("queued", "waiting", "parked", "admitting", "inbox").index(cell.state)
 
 
 def _end_kept(world: World, cell: Cell, number: int) -> list[World]:

@@ -50,9 +50,11 @@ class Cell(NamedTuple):
     name: str = ""
     """Its name in the inbox, or in the queue where that is no entry's."""
     came: int = 0
-    """When it came into the inbox, counted; when a half-written file was last touched, in ms."""
+    """When it came into the inbox, counted."""
     beside: bool = False
     """Whether it came into the inbox while a run of its mission was not recorded as over."""
+    touched: Due = 0
+    """When a half-written file was last changed or renamed, in wall ms."""
 
     @property
     def shape(self) -> tuple[object, ...]:
@@ -197,6 +199,9 @@ Step = Callable[["Now", World], Iterable[Move]]
 Program = tuple[Step | Done, ...]
 
 
+_TICK_MS = 10
+
+
 class Now(NamedTuple):
     """The wall milliseconds between which something happens, and which program of a pair it is."""
 
@@ -205,6 +210,11 @@ class Now(NamedTuple):
     who: int = 0
     released: bool = True
     """Whether a mission that would not end by itself does."""
+
+    @property
+    def instant(self) -> tuple[int, int]:
+        """When a file was touched that is touched meanwhile; the kernel's clock for files is a tick behind."""
+        return self.begun - _TICK_MS, self.over
 
     def is_due(self, due: Due) -> set[bool]:
         """Whether a time has come: both where it falls into the step."""
