@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import assert_never
 
 from kranzq.errors import BadMissionId
-from kranzq.model.ids import MissionId
 from kranzq.model.claim import ITEM_PREFIX
+from kranzq.model.ids import MissionId
 from kranzq.model.outcome import Ending, Fate, NotStarted, Outcome, Park, Retire, Return, Wait
 from kranzq.model.policy import Counters, Limits, backoff_s, span
 

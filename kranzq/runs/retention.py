@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 from kranzq.disk.leavings import finish_removals, remove_whole
 from kranzq.liveness import Place, judge, place_of, start_ticks
-from kranzq.model.ids import MissionId
 from kranzq.model.claim import ITEM_PREFIX
+from kranzq.model.ids import MissionId
 from kranzq.model.process import Liveness
 from kranzq.runs.folders import RunFolder, Runs
 from kranzq.runs.record import RunRecord
