@@ -51,7 +51,7 @@ def test_an_item_that_defers_itself_for_too_long_is_for_a_person() -> None:
     counters = Counters(deferrals=50, first_deferred_at=NOW - 3601)
     found = decide_item(Ending(Outcome.DEFERRED), counters, Limits(deferral_s=3600.0), now=NOW, jitter=lambda: 0.0)
 
-    assert found == Park("deferred for more than 1 hours")
+    assert found == Park("deferred for more than 60 minutes")
 
 
 @pytest.mark.parametrize("item", ["c15e480f-e018-4859", "A.b_c-1", "7"])
