@@ -366,6 +366,29 @@ def test_a_reader_that_went_away_does_not_hold_the_log(path: Path) -> None:
     assert busy == 0
 
 
+def test_a_child_of_a_fork_closes_nothing_of_its_parent(path: Path) -> None:
+    """A child that only closes what it got leaves its parent's connections, its log and its lock as they are."""
+    with opened(path) as work:
+        work.enqueue(item("w-2"))
+        work.page()
+        database = work.database
+        assert isinstance(database, SqliteDatabase)
+        before = database._writer
+        pid = os.fork()
+        if pid == 0:
+            work.close()
+            with contextlib.suppress(BaseException):
+                assert before is not None
+                before.execute("select 1")  # closed, it would refuse
+                os._exit(0)
+            os._exit(1)
+        assert os.waitpid(pid, 0)[1] == 0
+        work.enqueue(item("w-3"))
+
+        assert Path(f"{path}-wal").exists()
+        assert [one.id for one in work.entries()] == ["w-1", "w-2", "w-3"]
+
+
 def test_a_child_of_a_fork_has_connections_of_its_own(path: Path) -> None:
     """A program that forks may use the queue in both halves."""
     with opened(path) as work:
