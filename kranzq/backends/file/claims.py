@@ -52,7 +52,7 @@ def take(folders: Folders, candidate: Candidate, pid: int, suffix: str) -> Claim
 def listed(folders: Folders) -> Iterator[Claimed]:
     """All claims that lie in the queue. Text that only looks like one is none, and so is what git brought along."""
     for name in sorted(names_in(folders.queue)):
-        parsed = parse_item_name(name) or parse_claim_name(name)
+        parsed = parse_item_name(name) if name[0] == "." else parse_claim_name(name)
         if parsed is None or _is_tracked(folders, name):
             continue
         try:
