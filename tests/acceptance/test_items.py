@@ -359,3 +359,47 @@ ALLOWED = {
     "kranzq.model.item_run",
 }
 """Names and values, and the places where a turn and a daemon would begin with items."""
+
+
+def test_daemon_and_keeper_killed_together_give_the_item_back(shop: Shop) -> None:
+    """What they left running is ended first; then the item runs again, and never beside itself."""
+    item = shop.add("one", 60)
+    daemon = shop.lab.daemon()
+    started(shop.lab, "one")
+    keeper = shop.lab.keeper(mission_of_item(item))
+    os.kill(daemon.pid, signal.SIGKILL)
+    os.kill(keeper, signal.SIGKILL)
+    daemon.wait()
+    shop.lab.daemon()
+    started(shop.lab, "one", 2)
+    shop.lab.release()
+    shop.until(item, ItemState.DONE)
+
+    assert [one.ended for one in shop.store.attempts(item)] == ["released", "done"]
+    assert not [line for line in shop.lab.told() if line.startswith("overlap")]
+    assert shop.claims() == []
+
+
+def test_a_run_of_an_item_is_not_retried_here(shop: Shop) -> None:
+    """Only the work queue gives an item out again; the verb says so."""
+    item = shop.add("one", code=3)
+    shop.lab.run("drain", code=1)
+    done = shop.lab.run("retry", mission_of_item(item), code=4)
+
+    assert f"kranzq work show {item}" in done.stderr
+
+
+@pytest.mark.parametrize("verb", ["recover", "drain"])
+def test_whoever_serves_no_items_still_hands_an_end_in(shop: Shop, verb: str) -> None:
+    """An item that ran here is settled by any dispatcher, whatever it serves."""
+    item = shop.add("one", 60)
+    daemon = shop.lab.daemon()
+    started(shop.lab, "one")
+    keeper = shop.lab.keeper(mission_of_item(item))
+    shop.lab.kill(daemon)
+    shop.lab.release()
+    wait_for(lambda: not is_alive(keeper), "its keeper is gone")
+    shop.lab.run(verb, env={"KRANZQ_BACKENDS": "file"})
+
+    assert shop.state(item) is ItemState.DONE
+    assert shop.claims() == []
