@@ -49,6 +49,16 @@ def _vanished(one: e.Vanished) -> str:
     return f"{one.why}; gone with it: {names}"
 
 
+def _work_swept(one: e.WorkSwept) -> str:
+    counted = ((len(one.lapsed), "lapsed"), (len(one.failed), "failed by it"), (one.opened, "came due"))
+    return "items of the work queue: " + ", ".join(f"{number} {what}" for number, what in counted if number)
+
+
+def _item_released(one: e.ItemReleased) -> str:
+    why = f": {one.why}" if one.why else ""
+    return f"item {one.item} given back (attempt {one.attempt}), it is {one.state}{why}"
+
+
 _FATES = {
     "retire": "done with",
     "return": "back in its place",
@@ -72,6 +82,13 @@ _SENTENCES: dict[type[e.Event], Callable[[Any], str]] = {
     e.Edited: lambda one: f"{one.mission} edited: {one.changes}",
     e.PassedOver: lambda one: f"{one.mission} passed over: {one.why}",
     e.Cancelled: lambda one: f"{one.mission} cancelled: {one.how}",
+    e.ItemEnqueued: lambda one: f"item {one.item} enqueued for {one.target} with priority {one.priority}",
+    e.ItemClaimed: lambda one: f"item {one.item} claimed (attempt {one.attempt}) by {one.holder}",
+    e.ItemEnded: lambda one: f"item {one.item} {one.state} (attempt {one.attempt})",
+    e.ItemReleased: _item_released,
+    e.ItemCancelled: lambda one: f"item {one.item} cancelled: {one.why}",
+    e.WorkSwept: _work_swept,
+    e.ItemsPruned: lambda one: f"swept: {one.items} items that ended long ago",
     e.Drained: lambda one: f"nothing more may run now (tried since the last time: {one.ran})",
     e.WaitsBusy: lambda one: f"busy: {one.holder}",
     e.WatchLost: lambda one: f"warning: {one.why}",
