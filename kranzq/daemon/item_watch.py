@@ -27,6 +27,8 @@ from kranzq.leases.sweeper import Sweeper
 
 _AFTER_A_HINT_S = 0.1
 """So long further changes of the file count as the same one: one commit is several writes."""
+_POLL_S = 10.0
+"""Where the file cannot be watched, work is asked for so often."""
 _AGAIN_S = (1.0, 2.0, 5.0, 10.0)
 
 
@@ -82,6 +84,9 @@ class ItemWatch:
         """Until there may be work, or it is time to sweep; whether there may be work."""
         if self._items.settings.path is None:
             return self._items.store().wait_for_work(self._items.settings.sweep_s)
+        if self._observer is None or not self._observer.is_alive():
+            self._over.wait(min(_POLL_S, self._items.settings.sweep_s))
+            return True
         rang = self._bell.wait(self._items.settings.sweep_s)
         if rang:
             self._over.wait(_AFTER_A_HINT_S)
@@ -92,11 +97,14 @@ class ItemWatch:
         """Sweep when it is due; whether something may be claimed by it. While it is away ask at once if it answers."""
         if self._items.is_away:
             self._items.ask(lambda store: store.sweep(), at_once=True)
+        is_due = sweeper.due_in() <= 0
         swept = sweeper.sweep_if_due()
+        if is_due and swept is None:  # it has said why; the loop must not find out by waiting for it
+            self._items.ask(lambda store: store.sweep(), at_once=True)
         return bool(swept)
 
     def _watch_file(self, path: str) -> None:
-        """Hear of every write to the file and its log. Where that is impossible the loop's timer is soon enough."""
+        """Hear of every write to the file and its log; where that is impossible, the loop asks now and then."""
         observer = Observer()
         kinds: list[type[FileSystemEvent]] = [FileCreatedEvent, FileModifiedEvent, FileClosedEvent]
         try:

@@ -49,17 +49,14 @@ def _vanished(one: e.Vanished) -> str:
     return f"{one.why}; gone with it: {names}"
 
 
-def _swept_items(one: e.WorkSwept) -> str:
-    told = [
-        f"{len(one.lapsed)} lapsed" if one.lapsed else "",
-        f"{len(one.failed)} failed with their last lease" if one.failed else "",
-        f"{one.opened} came due" if one.opened else "",
-    ]
-    return f"items of the work queue: {', '.join(part for part in told if part) or 'nothing to do'}"
+def _work_swept(one: e.WorkSwept) -> str:
+    counted = ((len(one.lapsed), "lapsed"), (len(one.failed), "failed by it"), (one.opened, "came due"))
+    return "items of the work queue: " + ", ".join(f"{number} {what}" for number, what in counted if number)
 
 
-def _released(one: e.ItemReleased) -> str:
-    return f"item {one.item} given back after attempt {one.attempt}, now {one.state}{f': {one.why}' if one.why else ''}"
+def _item_released(one: e.ItemReleased) -> str:
+    why = f": {one.why}" if one.why else ""
+    return f"item {one.item} given back (attempt {one.attempt}), it is {one.state}{why}"
 
 
 _FATES = {
@@ -85,17 +82,15 @@ _SENTENCES: dict[type[e.Event], Callable[[Any], str]] = {
     e.Edited: lambda one: f"{one.mission} edited: {one.changes}",
     e.PassedOver: lambda one: f"{one.mission} passed over: {one.why}",
     e.Cancelled: lambda one: f"{one.mission} cancelled: {one.how}",
-    e.ItemEnqueued: lambda one: f"item {one.item} enqueued with priority {one.priority} (higher first)",
-    e.ItemClaimed: lambda one: f"item {one.item} claimed, attempt {one.attempt}",
+    e.ItemEnqueued: lambda one: f"item {one.item} enqueued for {one.target} with priority {one.priority}",
+    e.ItemClaimed: lambda one: f"item {one.item} claimed (attempt {one.attempt}) by {one.holder}",
+    e.ItemEnded: lambda one: f"item {one.item} {one.state} (attempt {one.attempt})",
+    e.ItemReleased: _item_released,
+    e.ItemCancelled: lambda one: f"item {one.item} cancelled: {one.why}",
+    e.WorkSwept: _work_swept,
+    e.ItemsPruned: lambda one: f"swept: {one.items} items that ended long ago",
     e.LeaseRenewed: lambda one: f"item {one.item}: lease of attempt {one.attempt} renewed",
-    e.ItemEnded: lambda one: f"item {one.item} {one.state} with attempt {one.attempt}",
-    e.ItemReleased: _released,
-    e.ItemCancelled: lambda one: f"item {one.item} cancelled{f': {one.why}' if one.why else ''}",
-    e.ItemsPruned: lambda one: f"items of the work queue: {one.items} that ended long ago removed",
-    e.WorkSwept: _swept_items,
-    e.PresenceClaimed: lambda one: (
-        f"{one.agent} {'works on at' if one.renewed else 'says where it works:'} {one.claim}"
-    ),
+    e.PresenceClaimed: lambda one: f"{one.agent} {'still ' if one.renewed else ''}works on {one.claim}",
     e.PresenceReleased: lambda one: f"{one.agent} is done with {', '.join(one.claims)}",
     e.Drained: lambda one: f"nothing more may run now (tried since the last time: {one.ran})",
     e.WaitsBusy: lambda one: f"busy: {one.holder}",

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kranzq.disk.atomic import write_new
+from kranzq.dispatch import item_end  # noqa: F401 - imported before a mission runs, for the package may be gone after it
 from kranzq.dispatch.evidence import MISSION
 from kranzq.dispatch.item_leases import grace_in
 from kranzq.dispatch.launch import Try

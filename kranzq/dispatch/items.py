@@ -30,7 +30,7 @@ from kranzq.runner import Runner
 
 R = TypeVar("R")
 KIND = "mission"
-ASK_EVERY_S = 60.0
+ASK_EVERY_S = 120.0
 """Without a hint the work queue is asked so often: a hint may be lost, and asking takes the busy lock."""
 COMPARE_AFTER_S = (60.0, 600.0)
 """After the first look for items that nobody here began: what a killed dispatcher had asked for may come late."""

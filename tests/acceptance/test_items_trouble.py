@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -36,19 +35,6 @@ def line(shop: Shop, postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> Iter
     with Proxy(postgres_url) as one:
         monkeypatch.setenv("KRANZQ_WORK_URL", one.url)
         yield one
-
-
-def test_an_item_on_postgresql_starts_at_once_and_is_handed_in(shop: Shop) -> None:
-    """An idle daemon hears of it; its output is the result."""
-    shop.lab.daemon(env={"KRANZQ_DAEMON_SCAN_SECONDS": "60"})
-    first = shop.add("one")
-    shop.until(first, ItemState.DONE)
-    second = shop.add("two")
-    began = time.monotonic()
-    shop.until(second, ItemState.DONE)
-
-    assert time.monotonic() - began < 10
-    assert shop.store.show(second).result == "payload do two attempt 1\n"
 
 
 def test_an_end_waits_for_a_work_queue_that_is_away(shop: Shop, line: Proxy) -> None:

@@ -16,7 +16,7 @@ from kranzq.backends.sql.opening import open_store
 from kranzq.backends.sql.schema import newest
 from kranzq.testing.items import item
 from tests import postgres
-from tests.factories import ROOT
+from tests.factories import ROOT, run_python
 from tests.laboratory import wait_for
 
 pytestmark = pytest.mark.crash
@@ -27,6 +27,9 @@ from kranzq.work import Holder, open
 url, told, name = sys.argv[1:]
 fd = os.open(told, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 with open(url) as store:
+    store.stats()
+    print("ready", flush=True)
+    sys.stdin.readline()
     while (claim := store.claim(Holder(name))) is not None:
         os.write(fd, f"{claim.id} {claim.attempt}\\n".encode())
         store.heartbeat(claim)
@@ -80,9 +83,15 @@ def test_a_server_that_is_killed_and_restarted_is_worked_with(own_server: postgr
     told.touch()
     with open_store(own_server.url()) as store:
         store.enqueue_many([item(f"w-{number:03}") for number in range(ITEMS)])
-    words = [sys.executable, "-c", WORKER, own_server.url(), str(told)]
-    workers = [subprocess.Popen([*words, f"worker-{number}"], cwd=ROOT) for number in range(WORKERS)]
+    workers = [run_python(WORKER, own_server.url(), str(told), f"worker-{number}") for number in range(WORKERS)]
     try:
+        for worker in workers:  # each has connected once: nobody waits for a server that never was there
+            assert worker.stdout is not None
+            assert worker.stdout.readline() == "ready\n"
+        for worker in workers:
+            assert worker.stdin is not None
+            worker.stdin.write("\n")
+            worker.stdin.flush()
         for kill in range(1, KILLS + 1):
             wait_for(functools.partial(has_lines, told, kill * ITEMS // 10), "work goes on")
             own_server.kill()
@@ -91,8 +100,8 @@ def test_a_server_that_is_killed_and_restarted_is_worked_with(own_server: postgr
     finally:
         for worker in workers:
             worker.kill()
-            worker.wait()
-    given = collections.Counter(told.read_text().split("\n")[:-1])
+            worker.communicate()
+    given = collections.Counter(told.read_text().splitlines())
 
     assert codes == [0] * WORKERS
     assert given == {f"w-{number:03} 1": 1 for number in range(ITEMS)}

@@ -216,8 +216,9 @@ def _place_in_queue(name: str) -> Place | None:
     if is_candidate(name):
         entry = parse_entry_name(name)
         return None if entry is None else place_of(entry, State.QUEUED)
-    if (item := parse_item_name(name)) is not None:
-        return item_place(item)
+    if name[0] == ".":
+        item = parse_item_name(name)
+        return None if item is None else item_place(item)
     claim = parse_claim_name(name)
     return None if claim is None else place_of(claim.entry, State.CLAIMED, claim.text)
 

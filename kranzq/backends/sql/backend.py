@@ -181,7 +181,7 @@ class SqlBackend:
 
     def page(self, state: str = "", *, limit: int = 50, cursor: str | None = None) -> Page:
         """Items, newest change first."""
-        return self.database.read(lambda transaction: items.page(transaction, state, limit, cursor), single=True)
+        return self.database.read(lambda transaction: items.page(transaction, state, limit, cursor))
 
     def show(self, name: str, /) -> WorkItem:
         """One item."""

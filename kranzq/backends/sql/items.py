@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 
@@ -102,12 +103,15 @@ def page(transaction: Transaction, state: str, limit: int, cursor: str | None) -
     """Items, newest change first, from behind the cursor on. Raises UsageFault for a cursor that is none."""
     check_number("limit", limit, -_ANY, _ANY)
     limit = max(1, min(limit, MOST_PAGE))
-    after = _position(cursor)
-    found = _listed(transaction, _states(state), after, limit + 1)
-    found.sort(key=lambda one: (one.updated_at, one.seq), reverse=True)
-    shown = found[:limit]
-    more = len(found) > limit
-    return Page(tuple(shown), f"{shown[-1].updated_at}.{shown[-1].seq}" if more else None)
+    before, before_seq = _position(cursor)
+    asked = {"before": before, "before_seq": before_seq, "most": limit + 1}
+    found = transaction.several([("page_keys", {"state": each.value, **asked}) for each in _states(state)])
+    keys = sorted(((row["updated_at"], row["seq"]) for each in found for row in each), reverse=True)
+    shown = keys[:limit]
+    # Payloads are read of those that are shown only: they may have a megabyte each, and each state has its own list.
+    read = transaction.all("page_rows", seqs=json.dumps([seq for _, seq in shown])) if shown else []
+    more = f"{shown[-1][0]}.{shown[-1][1]}" if len(keys) > limit else None
+    return Page(tuple(rows.item(row) for row in read), more)
 
 
 def unseen(transaction: Transaction, most: int) -> list[WorkItem]:

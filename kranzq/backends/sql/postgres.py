@@ -29,7 +29,8 @@ R = TypeVar("R")
 PATIENCE_S, MIGRATION_PATIENCE_S = 10.0, 300.0
 _ANSWER_S = 2.0
 """The server's own limit comes first; so much later the client gives up on a server that answers nothing at all."""
-_MOST_CLASHES = 20
+_MOST_CLASHES, _MOST_LOSSES = 20, 3
+"""So often an act is run again. A server may be restarted twice in a row; one that falls at each run is left alone."""
 _MOST_TEXT = 4 * 1024 * 1024
 _MOST_AT_ONCE = 500
 """One message holds so many characters and sets of values at most, or one set that is larger."""
@@ -72,7 +73,7 @@ class PostgresDatabase:
         return self._connections.where
 
     def write(self, act: Callable[[Transaction], R], *, single: bool = False) -> R:
-        """Run `act` in a transaction; again when others were in the way, and once more when the connection was lost."""
+        """Run `act` in a transaction; again when others were in the way, or when the connection was lost."""
         return self._run(act, _WRITE, self._patience, single=single)
 
     def read(self, act: Callable[[Transaction], R], *, single: bool = False) -> R:
@@ -114,7 +115,7 @@ class PostgresDatabase:
 
     def _run(self, act: Callable[[_Transaction], R], head: str, patience: float, *, single: bool = False) -> R:
         until = time.monotonic() + patience
-        clashes, was_lost = 0, False
+        clashes = losses = 0
         while True:
             connection: Connection | None = None
             try:
@@ -122,9 +123,10 @@ class PostgresDatabase:
                     return _once(connection, act, head, until, single=single)
             except psycopg.Error as fault:
                 lost = connection is not None and is_lost(fault, closed=connection.closed)
-                again = lost and not was_lost
+                again = False
                 if lost:
-                    was_lost = True
+                    losses += 1
+                    again = losses <= _MOST_LOSSES
                     self._connections.drop_idle()
                 elif is_clash(fault):
                     clashes += 1

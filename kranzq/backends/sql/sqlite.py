@@ -149,7 +149,8 @@ class SqliteDatabase:
         return Size(bytes_of(self._path), bytes_of(self._path + "-wal"))
 
     def close(self) -> None:
-        """Close every connection; the next call opens anew."""
+        """Close every connection; the next call opens anew. A child of a fork leaves those of its parent alone."""
+        self._after_fork()
         with self._mutex:
             connections = [*self._idle, *(one for one in (self._writer, self._watcher) if one is not None)]
             self._idle, self._writer, self._watcher = [], None, None

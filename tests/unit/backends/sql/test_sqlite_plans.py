@@ -43,6 +43,7 @@ PLANS: dict[str, str] = {
     "lapse": "kranzq_leases",
     "open_due": "kranzq_due",
     "page": "kranzq_listed",
+    "page_keys": "kranzq_listed",
     "claimed_before": "kranzq_requests",
     "heartbeat": "sqlite_autoindex_kranzq_items_1",
     "finish": "sqlite_autoindex_kranzq_items_1",
@@ -79,7 +80,11 @@ def values(**more: object) -> dict[str, object]:
         " before_seq title target target_agent target_agent_uid target_group priority max_attempts created_by"
         " created_by_uid not_before digest"
     )
-    return dict.fromkeys(names.split(), 0) | {"targets": json.dumps(TARGETS), "ids": '["x"]', "boot": "one boot"} | more
+    return (
+        dict.fromkeys(names.split(), 0)
+        | {"targets": json.dumps(TARGETS), "ids": '["x"]', "seqs": "[1]", "boot": "one boot"}
+        | more
+    )
 
 
 @pytest.mark.parametrize("name", PLANS)

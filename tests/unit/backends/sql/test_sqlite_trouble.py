@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from kranzq.backends.sql.database import Transaction
 from kranzq.backends.sql.opening import open_store
 from kranzq.backends.sql.sqlite import SqliteDatabase
 from kranzq.errors import SchemaTooNew, StoreLocked, StoreUnavailable, UnsafePath, UsageFault
+from kranzq.model.outcome import Outcome
 from kranzq.testing.items import item
 from kranzq.testing.store import HOLDER
 from tests.laboratory import REPO
@@ -366,6 +368,29 @@ def test_a_reader_that_went_away_does_not_hold_the_log(path: Path) -> None:
     assert busy == 0
 
 
+def test_a_child_of_a_fork_closes_nothing_of_its_parent(path: Path) -> None:
+    """A child that only closes what it got leaves its parent's connections, its log and its lock as they are."""
+    with opened(path) as work:
+        work.enqueue(item("w-2"))
+        work.page()
+        database = work.database
+        assert isinstance(database, SqliteDatabase)
+        before = database._writer
+        pid = os.fork()
+        if pid == 0:
+            work.close()
+            with contextlib.suppress(BaseException):
+                assert before is not None
+                before.execute("select 1")  # closed, it would refuse
+                os._exit(0)
+            os._exit(1)
+        assert os.waitpid(pid, 0)[1] == 0
+        work.enqueue(item("w-3"))
+
+        assert Path(f"{path}-wal").exists()
+        assert [one.id for one in work.entries()] == ["w-1", "w-2", "w-3"]
+
+
 def test_a_child_of_a_fork_has_connections_of_its_own(path: Path) -> None:
     """A program that forks may use the queue in both halves."""
     with opened(path) as work:
@@ -418,3 +443,21 @@ def checkpoint(path: Path) -> None:
     """Let what is in the log get into the file."""
     with contextlib.closing(sqlite3.connect(path)) as connection:
         connection.execute("pragma wal_checkpoint(truncate)")
+
+
+def test_a_page_reads_no_more_payloads_than_it_shows(path: Path) -> None:
+    """However many states there are to choose from, and however large their items."""
+    with opened(path) as work:
+        for state in range(3):
+            work.enqueue_many([item(payload="x" * 1_000_000, priority=state) for _ in range(4)])
+            for claim in work.claim_many(HOLDER, limit=4):
+                work.finish(claim, Outcome.SUCCEEDED if state else Outcome.FAILED)
+        work.enqueue_many([item(payload="x" * 1_000_000) for _ in range(4)])
+        tracemalloc.start()
+        try:
+            assert len(work.page(limit=3).items) == 3
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+
+    assert peak < 6_000_000

@@ -32,6 +32,16 @@ select i.*, p.payload from kranzq_items i join kranzq_payloads p on p.seq = i.se
 where i.state = :state and (i.updated_at, i.seq) < (:before, :before_seq)
 order by i.updated_at desc, i.seq desc limit :most;
 
+-- name: page_keys
+select updated_at, seq from kranzq_items
+where state = :state and (updated_at, seq) < (:before, :before_seq)
+order by updated_at desc, seq desc limit :most;
+
+-- name: page_rows
+select i.*, p.payload from json_each(:seqs) w join kranzq_items i on i.seq = w.value
+join kranzq_payloads p on p.seq = i.seq
+order by i.updated_at desc, i.seq desc;
+
 -- name: attempts
 select a.attempt, a.holder, a.holder_uid, a.claimed_at, a.ended_at, a.ended, a.why
 from kranzq_attempts a join kranzq_items i on i.seq = a.seq where i.id = :id order by a.attempt;
