@@ -50,7 +50,7 @@ class Ask:
             case "edit":
                 return self._edit(due)
             case "source":
-                return ("source", *sorted(self.flags), self.mission)
+                return ("source", *sorted(self.flags), self.mission) if self.mission else ("source", "reclaim", "--yes")
             case "trust":
                 return ("trust", "--unsigned" if self.flags else "--withdraw", "--yes", "--json")
             case "cancel":
@@ -92,7 +92,7 @@ class Ask:
                 priority = self.priority if "priority" in self.flags else None
                 return verbs.edit(self.mission, Edits(priority, due, self.job.limit if "limit" in self.flags else None))
             case "source":
-                return beside.end_source(self.mission, next(iter(self.flags)))
+                return beside.end_source(self.mission, next(iter(self.flags))) if self.mission else (beside.reclaim,)
             case "trust":
                 return beside.trust(unsigned=bool(self.flags))
             case "cancel":
@@ -168,6 +168,6 @@ changes = st.one_of(
     enqueues(), enqueues(), enqueues(), edits(), edits(), _plain("park"), _plain("unpark"), _plain("retry"), _cancels
 )
 """The verbs by which people change the queue."""
-others = st.one_of(_sources, _trusts, _permits)
+others = st.one_of(_sources, st.just(Ask("source")), _trusts, _permits)
 """The verbs that change something beside it."""
 dispatching = st.sampled_from((Ask("drain"), Ask("drain"), Ask("drain"), Ask("recover")))

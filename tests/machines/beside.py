@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache
 
 from tests.machines.admission import recover
@@ -43,6 +44,28 @@ def end_source(mission: str, how: str) -> Program:
         return stay(world, done(0 if ended in world.sources else 3))
 
     return (step,)
+
+
+def reclaim(now: Now, world: World) -> Iterator[Move]:
+    """What is bound and nothing names is its producer's no more; an end of an earlier approval names nothing."""
+    del now
+    ways = [world]
+    for mission in sorted(mission for mission, word in world.sources if word == "bound"):
+        if _is_named(world, mission):
+            continue
+        ended = [_ended_source(way, mission) for way in ways]
+        ways = [*ways, *ended] if any(run.mission == mission for run in world.runs) else ended
+    for way in ways:
+        yield Move((world, way), (done(0),))
+
+
+def _is_named(world: World, mission: str) -> bool:
+    there = any(cell.mission == mission for cell in world.cells)
+    return there or any(name.endswith(f"-{mission}") for name in world.aside)
+
+
+def _ended_source(world: World, mission: str) -> World:
+    return world._replace(sources=world.sources - {(mission, "bound")} | {(mission, "cancelled")})
 
 
 def recovery() -> Program:

@@ -103,9 +103,17 @@ class Compared(RuleBasedStateMachine):
         type(self).ended.update(ended - Counter(f"{run.outcome}, {run.fate}" for run, _ in before.runs if run.outcome))
 
     def _looks_agree(self) -> None:
-        """`list`, `status` and `why` tell what lies there."""
+        """`list`, `status` and `why` tell what lies there: one of them after each step."""
         cells = [cell for cell, _ in self.seen.cells]
         self.looks += 1
+        if self.looks % 2:
+            self._list_agrees(cells)
+        elif self.looks % 4:
+            self._status_agrees(cells)
+        else:
+            self._why_agrees(cells, MISSIONS[self.looks // 4 % len(MISSIONS)])
+
+    def _list_agrees(self, cells: Sequence[Cell]) -> None:
         listed = json.loads(self.bench.run(("list", "--all", "--json")).out)
         shown = Counter((one["mission"], one["state"], one["priority"], one["seq"]) for one in listed["entries"])
         there = Counter(map(_listed, (cell for cell in cells if not cell.job.bad)))
@@ -113,10 +121,6 @@ class Compared(RuleBasedStateMachine):
         assert there <= shown <= there + bad, f"list tells {shown - there}, and not {there - shown}"
         assert len(listed["bad"]) >= (there + bad - shown).total(), "list hides a bad file"
         assert len(listed["quarantined"]) == self._aside(), "list miscounts the quarantine"
-        if self.looks % 4 == 0:
-            self._status_agrees(cells)
-        if self.looks % 4 == 2:
-            self._why_agrees(cells, MISSIONS[self.looks // 4 % len(MISSIONS)])
 
     def _aside(self) -> int:
         aside = [path.partition("/")[2] for path in self.seen.paths if path.startswith("quarantine/")]

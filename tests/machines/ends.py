@@ -6,9 +6,9 @@ import itertools
 from collections.abc import Iterator
 from functools import lru_cache
 
+from tests.machines.bench import SLOW_S
 from tests.machines.world import DEFAULT, MOST_KEPT, Cell, Due, Job, Move, Now, Run, Step, World
 
-BACKOFF_MS = 200
 FAR_MS = 4_070_908_800_000
 """The year 2099."""
 INTERRUPTIONS = 3
@@ -25,7 +25,7 @@ def natural(job: Job) -> str:
     """How a run of it ends when nobody disturbs it."""
     word = word_of(job)
     if word == "slow":
-        return "timed out" if 0 < job.limit < 1000 else "succeeded"
+        return "timed out" if 0 < job.limit < SLOW_S * 1000 else "succeeded"
     return "succeeded" if word == DEFAULT else _NATURAL[word]
 
 
@@ -140,7 +140,7 @@ def _fate(now: Now, world: World, run: Run, outcome: str) -> tuple[str, Due]:
 
 
 def _window(now: Now, tries: int) -> tuple[int, int]:
-    length = min(BACKOFF_MS * 2**tries, 900_000)
+    length = min(now.backoff * 2**tries, 900_000)
     return now.begun + int(length * 0.75) - 2, now.over + length + 2
 
 

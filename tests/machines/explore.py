@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tests.machines.world import Done, Move, Now, Program, World
+from tests.machines.world import DAMAGED, Done, Move, Now, Program, World
 
 Codes = tuple[frozenset[int] | None, ...]
 MOST = 20_000
@@ -38,9 +38,15 @@ def ends(world: World, programs: Sequence[Program], now: Now, *, killed: bool = 
                 coded = codes if code is None else (*codes[:who], code, *codes[who + 1 :])
                 follow((move.worlds[-1], after, coded, dead))
                 if killed and who == 0:
-                    for torn in (at, *move.worlds):
+                    for torn in _torn(at, move):
                         follow((_after_death(torn), ((), *left[1:]), codes, True))
     return found
+
+
+def _torn(at: World, move: Move) -> Iterator[World]:
+    yield from (at, *move.worlds)
+    if at.seq == DAMAGED != move.worlds[-1].seq:
+        yield from (world.without_damaged_hint() for world in (at, *move.worlds))
 
 
 def _after_death(world: World) -> World:

@@ -11,7 +11,7 @@ from tests.factories import kranz_entry, kranz_name
 from tests.machines.asks import FAR
 from tests.machines.bench import JOBS, now_ms
 from tests.machines.comparison import Compared
-from tests.machines.world import Cell, Job, Now, World
+from tests.machines.world import DAMAGED, Cell, Job, Now, World
 
 ODD = {"name": "queued", "waiting": "waiting", "parked": "parked"}
 """Where a file is put whose name is no entry's."""
@@ -63,22 +63,42 @@ class Handled(Compared):
         self._note("a strange file", path)
         self._check([world for world, _ in self.worlds], "")
 
-    def _lose_hint(self) -> None:
+    def _lose_hint(self, how: str) -> None:
         """The last number is only a hint: names and records tell it as well."""
-        self._note("lose the hint")
-        (self.bench.queue / ".seq").unlink(missing_ok=True)
-        self._check([world._replace(seq=-1) for world, _ in self.worlds], "")
+        self._note("the hint", how)
+        hint = self.bench.queue / ".seq"
+        if hint.is_dir():
+            hint.rmdir()
+        hint.unlink(missing_ok=True)
+        match how:
+            case "folder":
+                hint.mkdir()
+            case "text":
+                hint.write_text("seven")
+            case "too large":
+                hint.write_text("99999999999999999999")
+            case _:
+                pass
+        number = -1 if how == "lost" else DAMAGED
+        self._check([world._replace(seq=number) for world, _ in self.worlds], "")
 
     def _put(self, kind: str, mission: str) -> None:
         self._note("put", kind, mission)
         self.came += 1
         number = 1 + max([-1, self.seen.seq, *(cell.number for cell, _ in self.seen.cells)])
         name = f"odd{self.came}.json" if kind in ODD else kranz_name(mission, 1, number)
-        word = {"kranz": "", "half": "partial"}.get(kind, "bad")
+        word = {"kranz": "", "half": "partial", "folder": "folder"}.get(kind, "bad")
         data = {"kranz": kranz_entry(mission, 1, number), "half": b'{"missionId": ', "array": b"[]"}
         data |= dict.fromkeys(ODD, b"{}")
         temporary = self.bench.folder / name
-        temporary.write_bytes(data.get(kind, kranz_entry("another", 1, number)))
+        if kind == "folder":
+            temporary.mkdir()
+        elif kind == "link":
+            whole = self.bench.folder / f"{name}.whole"
+            whole.write_bytes(kranz_entry(mission, 1, number))
+            temporary.symlink_to(whole)
+        else:
+            temporary.write_bytes(data.get(kind, kranz_entry("another", 1, number)))
         begun = now_ms()
         temporary.rename(self.bench.queue / (kind if kind in {"waiting", "parked"} else "") / name)
         job = Job(word, own=False, signed=False)

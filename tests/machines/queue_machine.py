@@ -19,11 +19,14 @@ from tests.machines.bench import now_ms, until
 from tests.machines.steps import Stepped
 
 _DROPS = ("name", "name", "command", "again", "later", "after", "array", "half")
-_PUTS = ("kranz", "kranz", "name", "waiting", "parked", "array", "half", "other")
+_PUTS = ("kranz", "kranz", "name", "waiting", "parked", "array", "half", "other", "folder", "link")
 _STRANGE = ("note.txt", ".note", "waiting/note.txt", "parked/note.txt", "inbox/x.tmp", "inbox/.x")
 _acts = st.one_of(
     *(st.sampled_from([(what, kind) for kind in kinds]) for what, kinds in (("drop", _DROPS), ("put", _PUTS))),
-    st.sampled_from([("leave", path) for path in _STRANGE] + [("lose", ".seq")] * 4),
+    st.sampled_from(
+        [("leave", path) for path in _STRANGE]
+        + [("hint", how) for how in ("lost", "lost", "text", "folder", "too large")]
+    ),
 )
 
 
@@ -73,8 +76,8 @@ class Walk(Stepped):
             self._drop(kind, mission, priority)
         elif what == "put":
             self._put(kind, mission)
-        elif what == "lose":
-            self._lose_hint()
+        elif what == "hint":
+            self._lose_hint(kind)
         else:
             self._leave(kind)
 
@@ -95,11 +98,6 @@ class Walk(Stepped):
 
 class Names(Walk):
     """Above all the verbs that change names: alone, killed, two at once."""
-
-    @rule(ask=enqueues())
-    def one_more_approval(self, ask: Ask) -> None:
-        """Most of all, missions are approved."""
-        self._one(ask)
 
     @rule(ask=changes)
     def one_more_verb(self, ask: Ask) -> None:

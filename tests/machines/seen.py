@@ -12,9 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from tests.machines.table import Row, row_of
-from tests.machines.world import Cell, Due, Job, Run, World
+from tests.machines.world import DAMAGED, Cell, Due, Job, Run, World
 
 _BEGUN = {"starting": "begun", "running": "begun"}
+MAX_NUMBER = 10**15
+"""No entry bears a larger one; kranz reads its numbers exactly up to here."""
+_FOLDERS = ("waiting", "parked", "quarantine", "inbox")
 ODD = "<name>.json"
 """How the page writes a name that asks to be an entry's and is none."""
 
@@ -48,10 +51,20 @@ def look(kranz: Path, jobs: Mapping[tuple[str, ...], str], strangers: Iterable[s
             continue
         row, match = found
         _note(seen, queue, path, row, match.groupdict(), jobs)
-    seen.seq = int((queue / ".seq").read_text()) if ".seq" in seen.paths else -1
+    seen.seq = _hint(queue / ".seq")
     seen.paused = ".paused" in seen.paths
     _records(seen, kranz / "missions")
     return seen
+
+
+def _hint(path: Path) -> int:
+    try:
+        number = int(path.read_text())
+    except FileNotFoundError:
+        return -1
+    except (OSError, ValueError):
+        return DAMAGED
+    return number if number <= MAX_NUMBER else DAMAGED
 
 
 def _note(
@@ -80,7 +93,7 @@ def _plain(name: str) -> str:
         parts = found[1].groupdict()
         return f"{int(parts['priority'] or 0)}-{int(parts['number'] or 0)}-{parts['mission']}"
     head, _, tail = name.rpartition(".")
-    return head if tail.isdigit() and len(tail) == 1 and head.count(".") >= 1 and not head.endswith("inbox") else name
+    return head if tail.isdigit() and len(tail) == 1 and (head == "seq" or "." in head.removesuffix("inbox")) else name
 
 
 def _cell(
@@ -108,8 +121,11 @@ def _cell(
 
 
 def _content(path: Path, jobs: Mapping[tuple[str, ...], str]) -> tuple[Job, dict[str, Any], str | None]:
+    mode = path.lstat().st_mode
+    if stat.S_ISDIR(mode):
+        return Job("folder", own=False, signed=False), {}, None
     try:
-        data = path.read_bytes() if stat.S_ISREG(path.lstat().st_mode) else b"[]"
+        data = path.read_bytes() if stat.S_ISREG(mode) else b"[]"
         value = json.loads(data)
     except ValueError:
         return Job("partial", own=False, signed=False), {}, None
@@ -140,7 +156,7 @@ def _ms(text: str | None) -> int | None:
 
 def _below(folder: Path, shown: str = "") -> Iterable[str]:
     for one in os.scandir(folder):
-        if one.is_dir(follow_symlinks=False) and shown == "":
+        if shown == "" and one.name in _FOLDERS and one.is_dir(follow_symlinks=False):
             yield from _below(Path(one.path), f"{one.name}/")
         else:
             yield shown + one.name

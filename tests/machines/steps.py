@@ -19,11 +19,13 @@ from tests.machines.explore import ends
 from tests.machines.hands import Handled
 from tests.machines.seen import look, matched
 from tests.machines.turns import RUNNING
-from tests.machines.world import Now, Program, Run, World
+from tests.machines.world import QUICK_BACKOFF_MS, Now, Program, Run, World
 
 ANY = 1000
 """Stands for an exit code that does not tell how the turns ended."""
 _LATER_MS = 1200
+_BACKOFF_MS = 5000
+"""The real program's; the workers have a far shorter one."""
 
 
 class Stepped(Handled):
@@ -39,7 +41,7 @@ class Stepped(Handled):
             return
         released = self._released_for(ask)
         answer = self.bench.program(words) if program else self.bench.run(words, fork=ask.dispatches)
-        self._came_to(begun, [model], [answer], released=released)
+        self._came_to(begun, [model], [answer], released=released, backoff=_BACKOFF_MS if program else QUICK_BACKOFF_MS)
 
     def _released_for(self, ask: Ask) -> bool:
         """Whether missions end by themselves, as they must where nobody is free to end them."""
@@ -86,8 +88,9 @@ class Stepped(Handled):
         *,
         released: bool,
         killed: bool = False,
+        backoff: int = QUICK_BACKOFF_MS,
     ) -> None:
-        now = Now(begun, now_ms(), released=released)
+        now = Now(begun, now_ms(), released=released, backoff=backoff)
         if self.live is not None and self._is_wished():
             answers = [*answers, self._join()]
             programs = [*programs, ()]

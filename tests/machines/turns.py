@@ -219,7 +219,7 @@ def _claim(cell: Cell, run: Run, again: Step, after: object) -> Step:
 
     def step(now: Now, world: World) -> Iterator[Move]:
         if cell not in world.cells:
-            yield Move((world.drop_run(run),), (again,))
+            yield Move((world.drop_run(run),), (_admit_due, _admit_after, again))  # as one that begins to choose
             return
         alive = world._replace(alive=world.alive | {(run.mission, run.run)})
         claimed = alive.change(cell, state="claimed", run=run.run)

@@ -49,7 +49,11 @@ def taken_back(world: World, missions: Sequence[str]) -> Iterator[tuple[World, .
     """
     files = [cell for mission in missions for cell in world.of(mission, *_OPEN) if not cell.name]
     files += [cell for cell in world.cells if cell.state in {"admitting", "inbox"} and cell.mission in missions]
-    files = [cell for cell in files if not (cell.job.bad and cell.state in {"admitting", "inbox"})]
+    files = [
+        cell
+        for cell in files
+        if cell.job.word != "folder" and not (cell.job.bad and cell.state in {"admitting", "inbox"})
+    ]
     claimed = {cell.mission for cell in world.in_state("claimed")}
     passed, ends = [world], [world]
     for act in (_end_kept_of, _dropped):

@@ -17,13 +17,15 @@ import sys
 from typing import Any
 
 from kranzq import events
+from kranzq.backends.file import backend, bad_files
 from kranzq.cli.main import VERBS, run
 from kranzq.model import policy
 from kranzq.runs import keepers
 from tests.crash.killed import wrap_changes
+from tests.machines.world import QUICK_BACKOFF_MS
 
-BACKOFF_S = 0.2
-"""Stands for five seconds: a machine has no time to wait for them."""
+LOCK_S = 100.0
+"""Stands for five seconds: that a lock is held for long, where much else goes on, is no answer to be modelled."""
 _IMPORTED = (
     "dispatch.approve dispatch.amend dispatch.retry dispatch.edit dispatch.cancel dispatch.look dispatch.status "
     "dispatch.why daemon.drain daemon.loop daemon.stopping dispatch.after_crash hooks.outbox trust.may_run "
@@ -34,13 +36,16 @@ _IMPORTED = (
 
 def main() -> None:
     """Answer requests until the input ends."""
-    vars(policy)["BACKOFF_FIRST_S"] = BACKOFF_S
+    vars(policy)["BACKOFF_FIRST_S"] = QUICK_BACKOFF_MS / 1000
+    for module in (backend, bad_files):
+        vars(module)["PATIENCE_S"] = LOCK_S
     vars(keepers)["KEEPER_PROGRAM"] = os.environ["MACHINE_KEEPER"]
+    os.environ["KRANZ_CLAIM_TTL"] = "0"
     vars(os)["fsync"] = os.fstat  # a kill takes nothing that was written: only a power cut asks for more
-    for module in {place.partition(":")[0] for place, _ in VERBS.values()} | {
+    for name in {place.partition(":")[0] for place, _ in VERBS.values()} | {
         f"kranzq.{name}" for name in _IMPORTED.split()
     }:
-        importlib.import_module(module)
+        importlib.import_module(name)
     held: _Child | None = None
     for line in sys.stdin:
         wanted = json.loads(line)

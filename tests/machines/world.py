@@ -15,6 +15,8 @@ MOST_KEPT = 4096
 LIVE = "claimed queued waiting parked"
 DEFAULT = "default"
 NO_RUN = 0
+DAMAGED = -2
+"""Stands for the number in a hint that cannot be read."""
 
 
 class Job(NamedTuple):
@@ -33,7 +35,7 @@ class Job(NamedTuple):
     @property
     def bad(self) -> bool:
         """Whether it is no entry at all."""
-        return self.word in {"bad", "partial"}
+        return self.word in {"bad", "partial", "folder"}
 
 
 class Cell(NamedTuple):
@@ -137,7 +139,11 @@ class World(NamedTuple):
 
     def named(self, number: int) -> World:
         """After a number was given out."""
-        return self._replace(seq=number)
+        return self.without_damaged_hint()._replace(seq=number)
+
+    def without_damaged_hint(self) -> World:
+        """A hint that cannot be read is set aside by whoever gives a number out."""
+        return self.set_aside("seq")._replace(seq=-1) if self.seq == DAMAGED else self
 
     def next_number(self, mission: str) -> int:
         """One more than any number that is known: of names, of the hint, of the mission's own records."""
@@ -200,6 +206,8 @@ Program = tuple[Step | Done, ...]
 
 
 _TICK_MS = 10
+QUICK_BACKOFF_MS = 200
+"""What the workers have in the place of five seconds."""
 
 
 class Now(NamedTuple):
@@ -210,6 +218,8 @@ class Now(NamedTuple):
     who: int = 0
     released: bool = True
     """Whether a mission that would not end by itself does."""
+    backoff: int = QUICK_BACKOFF_MS
+    """How long the first pause before another try is, in ms."""
 
     @property
     def instant(self) -> tuple[int, int]:
