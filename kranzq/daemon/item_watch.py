@@ -78,7 +78,7 @@ class ItemWatch:
         store = self._items.store()
         if settings.path is not None:
             self._watch_file(settings.path)
-        return Sweeper(store, period_s=settings.sweep_s, retention_s=settings.retention_s)
+        return self._items.sweeper_of(store)
 
     def _wait(self) -> bool:
         """Until there may be work, or it is time to sweep; whether there may be work."""

@@ -20,6 +20,7 @@ from kranzq.backend.items import WorkStore
 from kranzq.dispatch.item_leases import Leases
 from kranzq.errors import ClaimLost, KranzqError, NotFound, StoreUnavailable, TryLater
 from kranzq.events import Warned, emit
+from kranzq.leases.sweeper import Sweeper
 from kranzq.model.claim import Holder
 from kranzq.model.entry import Entry
 from kranzq.model.ids import MissionId
@@ -65,8 +66,15 @@ class ItemsAway(TryLater):
 class Items:
     """The items of one checkout in one process. `ask` and `came_back` may be called from any thread."""
 
-    def __init__(self, settings: ItemSettings, runner: Runner, open_store: Callable[[], WorkStore]) -> None:
+    def __init__(
+        self,
+        settings: ItemSettings,
+        runner: Runner,
+        open_store: Callable[[], WorkStore],
+        sweeper_of: Callable[[WorkStore], Sweeper] | None = None,
+    ) -> None:
         self.settings, self.runner = settings, runner
+        self.sweeper_of = sweeper_of or self._sweeper
         self.leases = Leases(self)
         self._open_store = open_store
         self._store: WorkStore | None = None
@@ -78,6 +86,9 @@ class Items:
         self._request = ""
         self._said: set[str] = set()
         self._untold: collections.deque[str] = collections.deque()
+
+    def _sweeper(self, store: WorkStore) -> Sweeper:
+        return Sweeper(store, period_s=self.settings.sweep_s, retention_s=self.settings.retention_s)
 
     @property
     def is_away(self) -> bool:

@@ -16,7 +16,7 @@ from kranzq.liveness import machine_id
 from kranzq.model.checkout import Checkout
 from kranzq.model.claim import Holder
 from kranzq.model.repository import LOCAL, tail_of
-from kranzq.wiring.working import database_url
+from kranzq.wiring.working import database_url, sweeper
 
 if TYPE_CHECKING:
     from kranzq.config import Config
@@ -44,7 +44,7 @@ def make_items(checkout: Checkout, config: Config, environ: Mapping[str, str], r
 
         return opened(url.text)
 
-    return Items(settings, runner, open_store)
+    return Items(settings, runner, open_store, lambda store: sweeper(store, config.work))
 
 
 def checkout_uid(checkout: Checkout) -> str:
