@@ -20,10 +20,12 @@ from watchdog.events import (
 from watchdog.observers import Observer
 from watchdog.observers.api import BaseObserver
 
+from kranzq.backend.items import WorkStore
 from kranzq.daemon.wake import Wake
 from kranzq.dispatch.items import Items
 from kranzq.errors import KranzqError
 from kranzq.leases.sweeper import Sweeper
+from kranzq.model.work import ItemState
 
 _AFTER_A_HINT_S = 0.1
 """So long further changes of the file count as the same one: one commit is several writes."""
@@ -94,13 +96,16 @@ class ItemWatch:
         return rang
 
     def _sweep(self, sweeper: Sweeper) -> bool:
-        """Sweep when it is due; whether something may be claimed by it. While it is away ask at once if it answers."""
+        """Sweep when it is due; whether something may be claimed by it. While it is away ask at once if it answers.
+
+        That question sweeps nothing: while the store was away nobody could renew, and the sweeper grants time for it.
+        """
         if self._items.is_away:
-            self._items.ask(lambda store: store.sweep(), at_once=True)
+            self._items.ask(_look, at_once=True)
         is_due = sweeper.due_in() <= 0
         swept = sweeper.sweep_if_due()
         if is_due and swept is None:  # it has said why; the loop must not find out by waiting for it
-            self._items.ask(lambda store: store.sweep(), at_once=True)
+            self._items.ask(_look, at_once=True)
         return bool(swept)
 
     def _watch_file(self, path: str) -> None:
@@ -113,6 +118,10 @@ class ItemWatch:
         except OSError:
             return
         self._observer = observer
+
+
+def _look(store: WorkStore) -> object:
+    return store.entries(ItemState.CLAIMED, 1)
 
 
 class _Handler(FileSystemEventHandler):
