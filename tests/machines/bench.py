@@ -229,7 +229,8 @@ class Bench:
         for path in self.kranz.glob("missions/*/dispatch/*/run.json"):
             with contextlib.suppress(OSError, ValueError):
                 record: dict[str, Any] = json.loads(path.read_bytes())
-                if record["state"] == "running" and record["command"] == list(JOBS["hang"]):
+                over = (path.parent / "exit.json").exists() and (path.parent / "exit.json").read_bytes().strip()
+                if record["state"] == "running" and record["command"] == list(JOBS["hang"]) and not over:
                     return record
         return None
 

@@ -28,7 +28,7 @@ def drain(*, once: bool) -> Program:
 
     def hold(now: Now, world: World) -> list[Move]:
         if world.alive or world.hold != -1:
-            return stay(world, done(4)) if once else []
+            return [*stay(world, recover, done(4)), *stay(world, done(4))] if once else []  # ends are settled anyway
         return [Move((world._replace(hold=now.who),), (recover, _admit_due, _admit_after, _scan(after)))]
 
     @lru_cache(MOST_KEPT)
