@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import time
 from pathlib import Path
 
@@ -48,3 +49,13 @@ def ended_alone(lab: Laboratory, keeper: int) -> None:
     """Let a mission without a dispatcher come to its end, and wait until its keeper has left."""
     lab.release()
     wait_for(lambda: not is_alive(keeper), "the keeper has left")
+
+
+def kill_points(first: int, most: int, step: int = 1) -> range:
+    """The points at which a program is killed, one after the other: each third one, from a random one on.
+
+    A kill costs three starts of the program. Whoever changes what they examine sets KRANZQ_EVERY_KILL=1.
+    """
+    if os.environ.get("KRANZQ_EVERY_KILL"):
+        return range(first, most, step)
+    return range(first + step * random.randrange(3), most, 3 * step)

@@ -11,6 +11,7 @@ import pytest
 
 from tests.factories import kranz_entry
 from tests.laboratory import Laboratory
+from tests.scenes import kill_points
 
 pytestmark = [pytest.mark.crash, pytest.mark.slow]
 STEPS = {
@@ -69,7 +70,7 @@ def test_an_admission_killed_at_any_step_is_finished_by_another(lab: Laboratory,
 
 def test_admissions_killed_before_every_change_of_the_disk_lose_and_double_nothing(lab: Laboratory) -> None:
     """Each dropped file is one entry with a number of its own, whatever was done when its admitter died."""
-    for number in range(1, 200):
+    for number in kill_points(1, 200):
         drop(lab, f"x{number}", f"m{number}")
         killed = enqueue_killed(lab, f"change:{number}", f"other{number}")
         assert in_one_place(lab, f"m{number}")

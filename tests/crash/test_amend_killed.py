@@ -17,6 +17,7 @@ from kranzq.trust.mac import Signature, verify
 from kranzq.wiring import queues, trusting
 from tests.factories import remove
 from tests.laboratory import Laboratory
+from tests.scenes import kill_points
 
 pytestmark = [pytest.mark.crash, pytest.mark.slow]
 MOST_CHANGES = 60
@@ -82,9 +83,9 @@ def entries_of(lab: Laboratory, mission: str) -> list[tuple[State, Entry | None]
 @pytest.mark.parametrize("name", VERBS)
 def test_a_verb_killed_before_every_change_of_the_disk_can_be_repeated(lab: Laboratory, name: str) -> None:
     """Whatever it was killed at, one whole signed entry is in one place; typed again, the verb does what it says."""
-    verb, number = VERBS[name], 0
+    verb = VERBS[name]
     may_be_absent = verb.before in {over, nothing}
-    while (number := number + 1) < MOST_CHANGES:
+    for number in kill_points(1, MOST_CHANGES):
         mission = f"m{number}"
         verb.before(lab, mission)
         words = [word.format(mission) for word in verb.words]

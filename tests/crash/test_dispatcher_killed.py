@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.laboratory import Laboratory, wait_for
+from tests.scenes import kill_points
 
 pytestmark = [pytest.mark.crash, pytest.mark.slow]
 STEPS = {
@@ -83,7 +84,7 @@ def test_a_daemon_killed_at_any_step_is_followed_by_one_that_needs_no_hand(lab: 
 
 def test_a_dispatcher_killed_before_any_change_of_the_disk_loses_nothing(checkout: Path, tmp_path: Path) -> None:
     """Whichever change of a name or a content is the first that does not happen, the next dispatcher mends it."""
-    for number in range(1, 200):
+    for number in kill_points(1, 200):
         folder = tmp_path / str(number)
         folder.mkdir()
         checkout.rename(folder / "checkout")

@@ -12,6 +12,7 @@ import pytest
 from kranzq.model.item_policy import mission_of_item
 from kranzq.model.work import ItemState
 from tests.laboratory import Laboratory, wait_for
+from tests.scenes import kill_points
 from tests.shop import Shop
 
 pytestmark = [pytest.mark.crash, pytest.mark.slow]
@@ -98,7 +99,7 @@ def test_a_dispatcher_killed_before_any_change_of_the_disk_loses_no_item(
     first: int, checkout: Path, tmp_path: Path, isolated: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whichever change of a name or a content is the first that does not happen, the next dispatcher mends it."""
-    for number in range(first, 200, 4):
+    for number in kill_points(first, 200, 4):
         folder = tmp_path / str(number)
         folder.mkdir()
         checkout.rename(folder / "checkout")

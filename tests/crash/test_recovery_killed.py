@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.laboratory import Laboratory, is_alive, wait_for
+from tests.scenes import kill_points
 
 pytestmark = [pytest.mark.crash, pytest.mark.slow]
 FIRST = {  # where the first dispatcher dies, whether the keeper is killed too, how often the mission starts
@@ -73,7 +74,7 @@ def test_a_recovery_killed_before_any_change_of_the_disk_is_repeated(
     checkout: Path, tmp_path: Path, first: str
 ) -> None:
     """Whichever change of the disk is the first that recovery could not make, the next one makes it."""
-    for number in range(1, 100):
+    for number in kill_points(1, 100):
         folder = tmp_path / str(number)
         folder.mkdir()
         checkout.rename(folder / "checkout")
