@@ -17,7 +17,7 @@ from kranzq.backend import Wanted
 from kranzq.errors import Conflict, ItemLost, NoSuchItem, UsageFault
 from kranzq.model.claim import Holder
 from kranzq.model.outcome import Outcome
-from kranzq.model.work import MOST_LEASE_MS, MOST_TEXT, MOST_TITLE, Held, ItemState
+from kranzq.model.work import MOST_LEASE_MS, MOST_TEXT, MOST_TITLE, Held, ItemState, NewItem, Target
 from kranzq.testing.items import OTHER, ItemStore, given, item
 from kranzq.testing.store import HOLDER
 from tests.item_stores import SqliteItems
@@ -134,6 +134,20 @@ def test_a8_another_uid_is_another_holder_and_a_bare_name_is_counted(engine: Ite
     store.heartbeat(Held("w-1", claim.attempt, Holder("ann")))
 
     assert store.counters()["m4c.holder_by_name"] == 1
+
+
+def test_who_is_given_by_name_only_is_counted(engine: ItemStore) -> None:
+    """An addressee or a claimer without a uid is counted by the seed's names; with one, or for anybody, it is not."""
+    store = engine.open()
+    store.enqueue(NewItem("for anybody", "p"))
+    store.enqueue(NewItem("by uid", "p", target=Target(agent="ann", uid="u-1")))
+    store.claim(Holder("ann", uid="u-1"))
+    assert not {"work_enqueue.uid_not_carried", "work_claim.uid_not_carried"} & store.counters().keys()
+    store.enqueue(NewItem("by name", "p", target=Target(agent="bob")))
+    store.claim(Holder("bob"))
+
+    assert store.counters()["work_enqueue.uid_not_carried"] == 1
+    assert store.counters()["work_claim.uid_not_carried"] == 1
 
 
 def test_a8_a_holder_learns_that_its_item_was_cancelled(engine: ItemStore) -> None:

@@ -49,6 +49,8 @@ from kranzq.model.work import (
 R = TypeVar("R")
 HOLDER_BY_NAME = "m4c.holder_by_name"
 """Counted when a holder was known by its name only (seed g.4)."""
+ENQUEUE_WITHOUT_UID, CLAIM_WITHOUT_UID = "work_enqueue.uid_not_carried", "work_claim.uid_not_carried"
+"""Counted when an addressee, or a claimer, was given by its name only (seed g.4)."""
 _ANYTHING = Wanted()
 _ALL = 2**31
 _CENTURIES_S = 10**10
@@ -81,6 +83,8 @@ class SqlBackend:
             break
         for one in accepted:
             if one.created:
+                if one.entry.target.agent and not one.entry.target.uid:
+                    self._count(ENQUEUE_WITHOUT_UID)
                 emit(ItemEnqueued(one.entry.id, one.entry.target.key, one.entry.kind, one.entry.priority))
         return accepted
 
@@ -246,6 +250,8 @@ class SqlBackend:
 
     def _claim(self, holder: Holder, wanted: Wanted, limit: int, lease: int | None, request: str) -> list[ItemClaim]:
         rows, swept = self._claiming.claim(holder, wanted, limit, lease, request)
+        if not holder.uid:
+            self._count(CLAIM_WITHOUT_UID)
         given = [claims.given(row, holder) for row in rows]
         if swept:
             emit(WorkSwept(swept.lapsed, swept.failed, swept.opened))
