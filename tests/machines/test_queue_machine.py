@@ -1,7 +1,7 @@
 """All commands, two at once and killed anywhere, against the model: every file is where the page says.
 
 `KRANZQ_MACHINE_STEPS` are the steps that are walked, `KRANZQ_MACHINE_SEED` where the walks begin (`random`: elsewhere
-each time); `-s` shows them counted. The first fault ends a run and is told with all of its walk: a walk with kills comes
+each time); `-s` shows them counted. The first fault ends a run and is told with all of its walk: one with kills comes
 to something else when it is walked again, so Hypothesis may neither shorten nor repeat it.
 """
 
