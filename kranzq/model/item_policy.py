@@ -13,7 +13,7 @@ from kranzq.errors import BadMissionId
 from kranzq.model.claim import ITEM_PREFIX
 from kranzq.model.ids import MissionId
 from kranzq.model.outcome import Ending, Fate, NotStarted, Outcome, Park, Retire, Return, Wait
-from kranzq.model.policy import Counters, Limits, backoff_s, span
+from kranzq.model.policy import Counters, Limits, backoff_s, deferral, ms_of
 
 _HASH = 32
 
@@ -46,27 +46,13 @@ def decide_item(
         case Outcome.SUCCEEDED | Outcome.FAILED | Outcome.TIMED_OUT | Outcome.CANCELLED:
             return Retire()
         case Outcome.DEFERRED:
-            return _deferred(counters, limits, now, jitter, not_before)
+            until = deferral(counters, limits, now, jitter, not_before)
+            return until if isinstance(until, Park) else Wait(until)
         case Outcome.NOT_STARTED:
             if ending.not_started is NotStarted.REQUEST:
                 return Return()
-            return Wait(_ms(now + backoff_s(0, jitter())))
+            return Wait(ms_of(now + backoff_s(0, jitter())))
         case Outcome.INTERRUPTED | Outcome.NEVER_BEGAN:
             return Return()
         case _:
             assert_never(ending.outcome)
-
-
-def _deferred(
-    counters: Counters, limits: Limits, now: float, jitter: Callable[[], float], not_before: float | None
-) -> Fate:
-    first = counters.first_deferred_at
-    if first is not None and limits.deferral_s is not None and now - first > limits.deferral_s:
-        return Park(f"deferred for more than {span(limits.deferral_s)}")
-    if not_before is not None and not_before > now:
-        return Wait(_ms(not_before))
-    return Wait(_ms(now + backoff_s(counters.deferrals, jitter())))
-
-
-def _ms(seconds: float) -> int:
-    return int(seconds * 1000)

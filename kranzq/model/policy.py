@@ -71,9 +71,10 @@ def _decide(
         case Outcome.FAILED | Outcome.TIMED_OUT:
             if counters.failures >= limits.retries:
                 return Retire()
-            return Wait(_ms(now + backoff_s(counters.failures, jitter())))
+            return Wait(ms_of(now + backoff_s(counters.failures, jitter())))
         case Outcome.DEFERRED:
-            return _deferred(counters, limits, now, jitter, not_before)
+            until = deferral(counters, limits, now, jitter, not_before)
+            return until if isinstance(until, Park) else Rotate(until)
         case Outcome.INTERRUPTED:
             return _interrupted(ending, counters, limits)
         case Outcome.NOT_STARTED:
@@ -86,15 +87,16 @@ def _decide(
             assert_never(ending.outcome)
 
 
-def _deferred(
+def deferral(
     counters: Counters, limits: Limits, now: float, jitter: Callable[[], float], not_before: float | None
-) -> Fate:
+) -> Park | int:
+    """Until when what deferred itself waits, in wall milliseconds; or that it has done so for too long."""
     first = counters.first_deferred_at
     if first is not None and limits.deferral_s is not None and now - first > limits.deferral_s:
         return Park(f"deferred for more than {span(limits.deferral_s)}")
     if not_before is not None and not_before >= now:
-        return Rotate(_ms(not_before))
-    return Rotate(_ms(now + backoff_s(counters.deferrals, jitter())))
+        return ms_of(not_before)
+    return ms_of(now + backoff_s(counters.deferrals, jitter()))
 
 
 def _interrupted(ending: Ending, counters: Counters, limits: Limits) -> Fate:
@@ -107,7 +109,8 @@ def _interrupted(ending: Ending, counters: Counters, limits: Limits) -> Fate:
     return Return()
 
 
-def _ms(seconds: float) -> int:
+def ms_of(seconds: float) -> int:
+    """Wall milliseconds of wall seconds."""
     return int(seconds * 1000)
 
 
