@@ -1,0 +1,158 @@
+"""Agents that may knock at the door of a server: names, groups, scopes, and tokens, of which only the hash is kept.
+
+A token is told once, when it is made. It never stands in a repr, an error or a log; who loses it gets another one.
+Times are wall milliseconds since 1970 by the clock of the store; a token opens while `expires_at` is none or greater.
+"""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+import re
+import secrets
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from kranzq.errors import UsageFault
+from kranzq.model.claim import Holder
+from kranzq.model.work import MOST_GROUPS, MOST_NAME, check_number, check_text, folded
+
+AGENT_PREFIX, OPERATOR_PREFIX = "kqa_", "kqo_"
+"""By which a token is known wherever it turns up: an agent's, and the operator's key."""
+MOST_LIFE_MS = 10 * 365 * 86_400_000
+NEVER = 0
+"""The lifetime of a token that does not expire."""
+_RANDOM_BYTES = 32
+_RANDOM = re.compile(r"[A-Za-z0-9_-]{43}")
+
+
+class Scope(enum.Enum):
+    """What a token opens. Each one includes those before it."""
+
+    READ = "read"
+    """Look at everything."""
+    WORK = "work"
+    """Enqueue, claim and end items, say what one works on."""
+    OPERATE = "operate"
+    """Sweep, prune, enqueue and cancel missions."""
+
+    def includes(self, other: Scope) -> bool:
+        """Whether whoever has this one may do what the other one allows."""
+        return _RANK[self] >= _RANK[other]
+
+
+_RANK = {scope: rank for rank, scope in enumerate(Scope)}
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """One agent that has a token. `expired` is told by the store's clock, as of when the agent was looked up."""
+
+    uid: str
+    name: str
+    groups: frozenset[str]
+    scopes: frozenset[Scope]
+    expires_at: int | None
+    created_at: int
+    rotated_at: int | None
+    """When it got its present token, unless that is its first one."""
+    expired: bool = False
+
+    @property
+    def holder(self) -> Holder:
+        """Who it is in the work queue and in presence."""
+        return Holder(self.name, uid=self.uid)
+
+    def may(self, scope: Scope) -> bool:
+        """Whether its token opens what needs that scope."""
+        return any(one.includes(scope) for one in self.scopes)
+
+    def groups_of(self, asked: Collection[str] = ()) -> frozenset[str]:
+        """Those of its groups that are asked for, ignoring ASCII case; all of them when none is."""
+        wanted = {folded(name) for name in asked}
+        return frozenset(name for name in self.groups if not wanted or folded(name) in wanted)
+
+
+class Issued(NamedTuple):
+    """An agent and its new token, which is told this once. The repr hides it."""
+
+    agent: Agent
+    token: str
+
+    def __repr__(self) -> str:
+        return f"Issued(agent={self.agent!r}, token=***)"
+
+
+@dataclass(frozen=True, slots=True)
+class NewAgent:
+    """An agent that is to be added. Making one checks it: UsageFault names the field. `life_ms` None: no end."""
+
+    name: str
+    groups: frozenset[str] = field(default_factory=frozenset)
+    scopes: frozenset[Scope] = frozenset({Scope.WORK})
+    life_ms: int | None = None
+    uid: str = ""
+    """One's own uid, or empty for one that is made."""
+
+    def __post_init__(self) -> None:
+        """Check every field. Raises UsageFault."""
+        check_agent_text("name", self.name)
+        for group in self.groups:
+            check_agent_text("group", group)
+        if len(self.groups) > MOST_GROUPS:
+            raise UsageFault(f"An agent has at most {MOST_GROUPS} groups, not {len(self.groups)}.")
+        if not self.scopes:
+            raise UsageFault("An agent needs a scope.", "Say one of: read, work, operate.")
+        check_life(self.life_ms)
+        if self.uid:
+            check_agent_text("uid", self.uid)
+
+
+def new_token(prefix: str = AGENT_PREFIX) -> str:
+    """A new token: 256 random bits, 43 url-safe characters behind its prefix."""
+    return prefix + secrets.token_urlsafe(_RANDOM_BYTES)
+
+
+def token_hash(text: str) -> str:
+    """What is kept of a token. Its 256 bits are random, so that a plain hash cannot be guessed backwards."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def is_token(text: str, prefix: str = AGENT_PREFIX) -> bool:
+    """Whether a text has the form of a token with that prefix."""
+    return text.startswith(prefix) and _RANDOM.fullmatch(text, len(prefix)) is not None
+
+
+def check_agent_text(what: str, text: str) -> None:
+    """Refuse what cannot be shown on one line as it is, and what is a token by mistake. Raises UsageFault."""
+    check_text(what, text, MOST_NAME)
+    if text.startswith((AGENT_PREFIX, OPERATOR_PREFIX)):
+        raise UsageFault(f"The {what} that was given is a token.", "A token is named by the agent that has it.")
+    if not text.strip():
+        raise UsageFault(f"The {what} of an agent is blank.", "Give it one that people can read.")
+    if text != text.strip() or not text.isprintable():
+        raise UsageFault(
+            f"The {what} {text!a:.100} has blanks around it, or characters that cannot be shown.",
+            "Use letters, digits and signs on one line.",
+        )
+
+
+def check_life(life_ms: int | None) -> None:
+    """Refuse a lifetime that is none: a whole number of milliseconds, at most ten years. Raises UsageFault."""
+    if life_ms is not None:
+        check_number("expires_ms", life_ms, NEVER, MOST_LIFE_MS)
+
+
+def agent_json(agent: Agent) -> dict[str, object]:
+    """One agent for surfaces; nothing of its token is in it. Groups and scopes are in order, times wall ms or null."""
+    return {
+        "name": agent.name,
+        "uid": agent.uid,
+        "groups": sorted(agent.groups),
+        "scopes": [scope.value for scope in Scope if scope in agent.scopes],
+        "expires_at": agent.expires_at,
+        "created_at": agent.created_at,
+        "rotated_at": agent.rotated_at,
+        "expired": agent.expired,
+    }
