@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -36,7 +37,7 @@ class Worker:
 
     def __post_init__(self) -> None:
         """Nothing was asked for yet."""
-        self._asleep = Asleep()
+        self._asleep, self._slept, self._meant_s = Asleep(), False, math.inf
         self._asked_at = 0.0
         self._request = self.request_id
         self._said = ""
@@ -50,6 +51,7 @@ class Worker:
                 return
             self._request = ""
             self.heard(claim)
+            self._note(math.inf)
             end = self.runner.run(claim, self._asked_at)
             self.ends.append(end)
             self.runner.tell(_sentence(end))
@@ -66,9 +68,11 @@ class Worker:
         self._request = self._request or str(uuid.uuid4())
         self._asked_at = boot_clock()
         lease_ms = round(self.runner.lease_s * 1000)
+        self._slept = self._slept or self._asleep.seconds(self._meant_s) > 0
         try:
-            if self._asleep.seconds(self._meant_s):
+            if self._slept:
                 self.runner.store.grant_grace(GRACE_S)  # all holders slept, too: they renew before we take over
+                self._slept = False
             found = self.runner.store.claim(self.holder, self.wanted, lease_ms=lease_ms, request_id=self._request)
         except (TryLater, StoreUnavailable) as fault:
             if self.seconds is not None:
@@ -79,15 +83,17 @@ class Worker:
         return found
 
     def _wait(self, seconds: float) -> bool:
-        self._meant_s = seconds
-        self._asleep.begin_pause()
+        self._note(seconds)
         try:
             self.runner.store.wait_for_work(seconds)
         except (TryLater, StoreUnavailable):
             self._pause(seconds)
         return not self.runner.stopping.wanted
 
-    _meant_s = 0.0
+    def _note(self, meant_s: float) -> None:
+        """What begins now is meant to take so long. A run may take any time: there only two clocks tell of sleep."""
+        self._meant_s = meant_s
+        self._asleep.begin_pause()
 
     def _pause(self, seconds: float) -> None:
         if not self.runner.stopping.wanted:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -13,6 +14,7 @@ from kranzq.agents.waiting import MOST_S, until_there_is_one
 from kranzq.agents.work import Worker
 from kranzq.backend import Wanted
 from kranzq.errors import StoreUnreachable
+from kranzq.leases.asleep import Asleep
 from kranzq.leases.sweeper import GRACE_S
 from kranzq.model.claim import Holder
 from kranzq.model.work import ItemClaim
@@ -33,6 +35,9 @@ class Store:
     answers: list[ItemClaim | Exception | None]
     requests: list[str] = field(default_factory=list)
     calls: list[str] = field(default_factory=list)
+    away: int = 0
+    """So many calls for grace fail."""
+    on_wait: Callable[[], None] = lambda: None
 
     def claim(self, holder: Holder, wanted: Wanted, *, lease_ms: int, request_id: str) -> ItemClaim | None:
         """The next answer."""
@@ -46,11 +51,15 @@ class Store:
 
     def grant_grace(self, seconds: float) -> None:
         """Note it."""
+        if self.away:
+            self.away -= 1
+            raise AWAY
         self.calls.append(f"grace {seconds:g}")
 
     def wait_for_work(self, seconds: float) -> bool:
         """Note it."""
         self.calls.append("wait")
+        self.on_wait()
         return False
 
 
@@ -90,6 +99,7 @@ class Runner:
     told: list[str] = field(default_factory=list)
     ran: list[str] = field(default_factory=list)
     lease_s: float = 60.0
+    meanwhile: Callable[[], None] = lambda: None
 
     def __post_init__(self) -> None:
         """Make what is stopped and woken."""
@@ -99,6 +109,7 @@ class Runner:
         """Note it, and end it."""
         assert won_at > 0
         self.ran.append(one.id)
+        self.meanwhile()
         return ItemEnd(one.id, self.hows.pop(0) if self.hows else "done")
 
     def tell(self, text: str) -> None:
@@ -165,6 +176,52 @@ def test_b70_a_loop_that_slept_lets_the_others_renew_first(monkeypatch: pytest.M
     worker.work()
 
     assert store.calls == ["claim", "wait", f"grace {GRACE_S:g}", "claim"]
+
+
+@dataclass
+class Clocks:
+    """Two clocks that a test moves: of this process, and the boot clock."""
+
+    awake: float = 0.0
+    asleep: float = 0.0
+
+    def pass_by(self, seconds: float, *, asleep: float = 0.0) -> None:
+        """Let time pass, `asleep` more of it while the host sleeps."""
+        self.awake += seconds
+        self.asleep += asleep
+
+    def watched(self) -> Asleep:
+        """What looks at them."""
+        return Asleep(monotonic=lambda: self.awake, other=lambda: self.awake + self.asleep)
+
+
+@pytest.mark.parametrize(
+    ("asleep", "calls"),
+    [
+        (0.0, ["claim", "wait", "claim", "claim"]),
+        (600.0, ["claim", "wait", "claim", f"grace {GRACE_S:g}", "claim"]),
+    ],
+)
+def test_b70_a_long_run_is_no_sleep(asleep: float, calls: list[str]) -> None:
+    """Busy agents must not keep the leases of dead ones from lapsing; after a sleep of the host others renew first."""
+    store, clocks = Store([None, claim("one"), claim("two")]), Clocks()
+    runner = Runner(store, meanwhile=lambda: clocks.pass_by(1800.0, asleep=asleep))
+    worker = make(runner)
+    worker._asleep = clocks.watched()
+    worker.work()
+
+    assert store.calls == calls
+
+
+def test_b70_a_sleep_is_not_forgotten_while_the_store_is_away() -> None:
+    """After a sleep the network may come back late: the others get their time to renew all the same."""
+    store, clocks = Store([None, claim("one")], away=2), Clocks()
+    store.on_wait = lambda: clocks.pass_by(0.1, asleep=600.0 if store.calls.count("wait") == 1 else 0.0)
+    worker = make(Runner(store))
+    worker._asleep = clocks.watched()
+    worker.work()
+
+    assert [call for call in store.calls if call != "wait"][-2:] == [f"grace {GRACE_S:g}", "claim"]
 
 
 def test_the_pauses_grow_and_stay_short() -> None:
