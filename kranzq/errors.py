@@ -102,6 +102,14 @@ class NoSuchItem(NotFound):
         self.item = item
 
 
+class NoSuchAgent(NotFound):
+    """An agent that has no token here. What was said is not repeated where it is a token itself."""
+
+    def __init__(self, named: str) -> None:
+        shown = "whose token that is" if named.startswith("kq") else f"{named[:200]!r}"
+        super().__init__(f"There is no agent {shown}.", "See who has a token: kranzq agent list")
+
+
 class Busy(KranzqError):
     """Somebody else has what is needed, or the request contradicts what is there."""
 

@@ -1,3 +1,4 @@
+# Longer than 300 lines: a list, and one place to look for every event.
 """Every event that can happen. A transition emits exactly one; logs, metrics and streams listen.
 
 Fields are plain values, so a listener can write them as JSON. The reference page lists each class; a test holds it
@@ -249,6 +250,27 @@ class PresenceReleased(Event):
     """An agent said that it works on something no more."""
 
     claims: tuple[str, ...]
+    agent: str
+
+
+class AgentAdded(Event):
+    """An agent may call a server from now on; its token is in no event."""
+
+    uid: str
+    agent: str
+
+
+class AgentRotated(Event):
+    """An agent has another token; its old one opens nothing any more."""
+
+    uid: str
+    agent: str
+
+
+class AgentRevoked(Event):
+    """An agent and its token are gone."""
+
+    uid: str
     agent: str
 
 

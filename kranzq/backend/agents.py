@@ -18,7 +18,7 @@ from kranzq.model.agents import Agent, Issued, Scope
 class Agents(Protocol):
     """Who may call, and with what. May be shared by threads. Names are compared without ASCII case, uids exactly."""
 
-    def add(  # noqa: PLR0913 - each is a word of the verb
+    def add(
         self,
         name: str,
         *,
@@ -44,9 +44,9 @@ class Agents(Protocol):
     def rotate(self, name_or_uid: str, /, *, expires_ms: int | None = None, token: str = "") -> Issued:
         """Give it a new token in the place of its old one, which opens nothing from now on.
 
-        With `expires_ms` it opens for so long from now on, with 0 for ever; None keeps the old end. `token` as in `add`.
-        Raises NoSuchAgent; Conflict when several agents have the name, or when the old end is over and no new one is
-        said.
+        With `expires_ms` it opens for so long from now on, with 0 for ever; None keeps the old end. `token` is as in
+        `add`. Raises NoSuchAgent; Conflict when several agents have the name, or when the old end is over and no new
+        one is said.
         """
         ...
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from kranzq.backend.agents import Agents
 from kranzq.backend.items import WorkStore
 from kranzq.model.claim import Holder
 from kranzq.model.presence import NewPresence, PresenceClaim
@@ -56,9 +57,14 @@ class Presence(Protocol):
 
 
 class SharedStore(WorkStore, Protocol):
-    """What a database keeps: the work queue, and presence beside it."""
+    """What a database keeps: the work queue, and beside it presence and the agents that have tokens."""
 
     @property
     def presence(self) -> Presence:
         """Who says that they work on what; closed with the store."""
+        ...
+
+    @property
+    def agents(self) -> Agents:
+        """Who may call a server, and with which token; closed with the store."""
         ...

@@ -10,11 +10,11 @@ import enum
 import hashlib
 import re
 import secrets
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from kranzq.errors import UsageFault
+from kranzq.errors import Conflict, NoSuchAgent, UsageFault
 from kranzq.model.claim import Holder
 from kranzq.model.work import MOST_GROUPS, MOST_NAME, check_number, check_text, folded
 
@@ -124,6 +124,13 @@ def is_token(text: str, prefix: str = AGENT_PREFIX) -> bool:
     return text.startswith(prefix) and _RANDOM.fullmatch(text, len(prefix)) is not None
 
 
+def token_to_issue(token: str) -> str:
+    """The token that a caller made, or a new one. Raises UsageFault for what is none, without repeating it."""
+    if token and not is_token(token):
+        raise UsageFault("What was given as the token of an agent is none.", "Leave it out, and one is made.")
+    return token or new_token()
+
+
 def check_agent_text(what: str, text: str) -> None:
     """Refuse what cannot be shown on one line as it is, and what is a token by mistake. Raises UsageFault."""
     check_text(what, text, MOST_NAME)
@@ -142,6 +149,48 @@ def check_life(life_ms: int | None) -> None:
     """Refuse a lifetime that is none: a whole number of milliseconds, at most ten years. Raises UsageFault."""
     if life_ms is not None:
         check_number("expires_ms", life_ms, NEVER, MOST_LIFE_MS)
+
+
+def name_taken(new: NewAgent, there: Sequence[Agent], *, another: bool) -> None:
+    """Refuse an agent that one of those there would be taken for. Raises Conflict."""
+    name, uid = folded(new.name), folded(new.uid)
+    for one in there:
+        if one.uid == new.uid:
+            raise Conflict(f"An agent has the uid {one.uid} already: {one.name}. Nothing was changed.", "Say another.")
+        if folded(one.name) == name and not another:
+            raise Conflict(
+                f"There is an agent {one.name} already (uid {one.uid}). Nothing was changed.",
+                f"A new token for it: kranzq agent rotate {one.uid}   Another agent of that name: --another",
+            )
+        if one.uid == new.name or folded(one.name) == uid:
+            raise Conflict(
+                f"Agent {one.name} (uid {one.uid}) and the new one could be taken for each other: the name of one is "
+                "the uid of the other. Nothing was changed.",
+                "Say another name or uid.",
+            )
+
+
+def only_one(name_or_uid: str, found: Sequence[Agent]) -> Agent:
+    """The agent that is meant: by its uid, else by its name. Raises NoSuchAgent, Conflict when it may be several."""
+    for one in found:
+        if one.uid == name_or_uid:
+            return one
+    named = [one for one in found if folded(one.name) == folded(name_or_uid)]
+    if not named:
+        raise NoSuchAgent(name_or_uid)
+    if len(named) > 1:
+        uids = ", ".join(one.uid for one in named)
+        raise Conflict(f"{len(named)} agents are named {named[0].name}: {uids}.", "Say the uid of the one you mean.")
+    return named[0]
+
+
+def still_opens(agent: Agent) -> None:
+    """Refuse to give a token that has expired before it is told. Raises Conflict."""
+    if agent.expired:
+        raise Conflict(
+            f"The time of agent {agent.name} is over, and a new token would be over too. Nothing was changed.",
+            f"Say how long it opens: kranzq agent rotate {agent.uid} --expires 30d   (or: never)",
+        )
 
 
 def agent_json(agent: Agent) -> dict[str, object]:

@@ -13,6 +13,7 @@ from typing import Self, TypeVar
 from kranzq.backend import Wanted
 from kranzq.backend.items import AcceptedItem
 from kranzq.backends.sql import claims, items
+from kranzq.backends.sql.agents import SqlAgents
 from kranzq.backends.sql.claiming import Claiming
 from kranzq.backends.sql.database import Database, Row, Transaction
 from kranzq.backends.sql.presence import SqlPresence
@@ -63,6 +64,7 @@ class SqlBackend:
     def __init__(self, database: Database) -> None:
         self.database = database
         self.presence = SqlPresence(database)
+        self.agents = SqlAgents(database)
         self._counters: collections.Counter[str] = collections.Counter()
         self._claiming = Claiming(database)
         self._mutex = threading.Lock()

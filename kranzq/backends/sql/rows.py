@@ -6,6 +6,7 @@ import hashlib
 import json
 
 from kranzq.backends.sql.database import Row
+from kranzq.model.agents import NEVER, Agent, NewAgent, Scope, token_hash
 from kranzq.model.presence import NewPresence, PresenceClaim, Subject, holder_key, lifetime_ms
 from kranzq.model.repository import tail_of
 from kranzq.model.who import Question
@@ -152,4 +153,32 @@ def question_values(question: Question) -> dict[str, object]:
         "branch": question.branch,
         "absolute": int(question.absolute_path is not None),
         "words": int(bool(question.words)),
+    }
+
+
+def agent(row: Row) -> Agent:
+    """An agent; its hash stays in the row. A scope of a newer program is left out."""
+    scopes = json.loads(row["scopes"])
+    return Agent(
+        uid=row["uid"],
+        name=row["name"],
+        groups=frozenset(json.loads(row["groups"])),
+        scopes=frozenset(scope for scope in Scope if scope.value in scopes),
+        expires_at=row["expires_at"],
+        created_at=row["created_at"],
+        rotated_at=row["rotated_at"],
+        expired=bool(row["expired"]),
+    )
+
+
+def agent_values(new: NewAgent, token: str) -> dict[str, object]:
+    """The parameters of `agent_add`."""
+    return {
+        "uid": new.uid,
+        "name": new.name,
+        "folded": folded(new.name),
+        "token_hash": token_hash(token),
+        "groups": json.dumps(sorted(new.groups)),
+        "scopes": json.dumps([scope.value for scope in Scope if scope in new.scopes]),
+        "life": new.life_ms or NEVER,
     }

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from kranzq.errors import SchemaTooNew
 
-COMPATIBLE = {1: 1, 2: 1}
+COMPATIBLE = {1: 1, 2: 1, 3: 1}
 """For each step the oldest program, by the last step that it knows, that may still use the schema after it."""
 
 

@@ -1,0 +1,16 @@
+-- Who may call a server. Of a token only its hash is kept. `folded` is the name as it is compared; times are wall ms.
+
+create table kranzq_agents (
+    uid text collate "C" primary key,
+    name text not null,
+    folded text collate "C" not null,
+    token_hash text collate "C" not null,
+    groups text not null,
+    scopes text not null,
+    expires_at bigint,
+    created_at bigint not null,
+    rotated_at bigint
+);
+
+create unique index kranzq_agents_token on kranzq_agents (token_hash);
+create index kranzq_agents_named on kranzq_agents (folded);
