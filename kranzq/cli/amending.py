@@ -80,22 +80,13 @@ def retry(directory: str, mission: str, *, as_json: bool) -> None:
     _answer(_with(directory, lambda one, queue: once_more(one, queue, MissionId(mission))), as_json=as_json)
 
 
-def parse_due(flag: str, text: str) -> float:
-    """The wall time behind a flag, in seconds. Raises UsageFault with the forms that are understood."""
-    from kranzq.model.when import FORMS, parse_when
-
-    try:
-        return parse_when(text, time.time())
-    except ValueError as fault:
-        raise UsageFault(f"{flag} {text[:140]!r} {fault}.", FORMS) from fault
-
-
 def _due(text: str | None) -> float | Now | None:
     from kranzq.dispatch.edit import Now
+    from kranzq.model.when import due
 
     if text is None:
         return None
-    return Now.NOW if text.lower() == Now.NOW.value else parse_due("--not-before", text)
+    return Now.NOW if text.lower() == Now.NOW.value else due("--not-before", text, time.time())
 
 
 def _timeout(text: str | None) -> float | None:

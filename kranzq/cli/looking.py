@@ -9,11 +9,11 @@ import click
 from kranzq.cli.completing import complete_mission
 from kranzq.cli.numbers import Whole
 from kranzq.cli.say import complain, say, say_json
-from kranzq.errors import EXIT_BUSY, EXIT_FAILED, EXIT_LATER, EXIT_NOT_FOUND, NoSuchMission, NotFound
+from kranzq.errors import EXIT_BUSY, EXIT_FAILED, EXIT_LATER, EXIT_NOT_FOUND, NoSuchMission
 from kranzq.model.checkout import Checkout
 from kranzq.model.ids import MissionId
-from kranzq.model.state import State
-from kranzq.wiring import checkouts, looking, queues
+from kranzq.wiring import checkouts, queues
+from kranzq.wiring.missions import Missions, no_output, run_to_show
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="For programs; keys are stable.")
 _MISSION = click.argument("mission", shell_complete=complete_mission)
@@ -35,19 +35,12 @@ def _checkout(ctx: click.Context) -> Checkout:
 def list_(ctx: click.Context, as_json: bool, parked: bool, everything: bool) -> None:
     """Show what waits, in order: running, then what may run now, what is not due, and the inbox."""
     from kranzq.cli.showing import listing_text
-    from kranzq.dispatch.look import Listing, listing
 
-    states = {State.PARKED} if parked else {State.CLAIMED, State.QUEUED, State.WAITING, State.INBOX}
-    states |= {State.PARKED} if everything else set()
-    with looking.open_sight(_checkout(ctx), os.environ) as sight:
-        found = listing(sight, states) if sight is not None else Listing((), ())
-        aside = sight.queue.quarantined() if sight is not None and everything else []
+    found = Missions(_checkout(ctx)).listing(parked=parked, everything=everything)
     if as_json:
-        bad = [{"file": name, "why": why} for name, why in found.bad]
-        quarantined = [{"file": name, "why": why} for name, why in aside]
-        say_json({"entries": [one.to_json() for one in found.entries], "bad": bad, "quarantined": quarantined})
+        say_json(found.to_json())
     else:
-        listing_text(found, aside, parked=parked)
+        listing_text(found, parked=parked)
 
 
 @click.command()
@@ -56,13 +49,8 @@ def list_(ctx: click.Context, as_json: bool, parked: bool, everything: bool) -> 
 def status(ctx: click.Context, as_json: bool) -> None:
     """Show what runs, since when, what waits, whether a daemon is there, and what needs a person."""
     from kranzq.cli.showing import status_text
-    from kranzq.dispatch.status import nothing_there
-    from kranzq.dispatch.status import status as look
 
-    checkout = _checkout(ctx)
-    with looking.open_sight(checkout, os.environ) as sight:
-        thresholds = looking.status_thresholds(checkout, os.environ)
-        found = look(sight, thresholds) if sight is not None else nothing_there(checkout.root)
+    found = Missions(_checkout(ctx)).status()
     if as_json:
         say_json(found.to_json())
     else:
@@ -76,13 +64,9 @@ def status(ctx: click.Context, as_json: bool) -> None:
 def why(ctx: click.Context, mission: str, as_json: bool) -> None:
     """Say why a mission does not run (or how it ended), and what would clear it."""
     from kranzq.cli.showing import why_text
-    from kranzq.dispatch.why import why as ask
 
-    known = MissionId(mission)
-    with looking.open_sight(_checkout(ctx), os.environ) as sight:
-        if sight is None:
-            raise NoSuchMission(known)
-        answer = ask(sight, known, no_command=looking.no_command(os.environ, sight.checkout))
+    MissionId(mission)  # a wrong name is said before a wrong place
+    answer = Missions(_checkout(ctx)).why(mission)
     if as_json:
         say_json(answer.to_json())
     else:
@@ -121,21 +105,14 @@ def logs(ctx: click.Context, mission: str, run: int | None, follow: bool, tail: 
     from kranzq.dispatch.follow import follow_run, show_run
 
     known = MissionId(mission)
-    with queues.open_runs(_checkout(ctx)) as runs:
-        numbers = runs.numbers(known) if runs is not None else []
-        if runs is None or not (numbers or runs.knows(known) or known in queues.known_missions(runs.checkout)):
-            raise NoSuchMission(known)
-        if not numbers:
-            raise NotFound(f"Mission {known} has not run yet.", f"See why: kranzq why {known}")
-        number = run if run is not None else numbers[-1]
-        if number not in numbers:
-            raise NotFound(f"Mission {known} has no run {number}.", f"Its runs are {numbers[0]} to {numbers[-1]}")
+    with queues.open_runs(_checkout(ctx)) as opened:
+        runs, number = run_to_show(opened, known, run)
         show = follow_run if follow else show_run
         came_to = show(runs, known, number, sink(), tail=tail)
         if came_to == "lost":
             complain(f"Run {number} of mission {known} has no recorded end: its keeper is gone.")
         if came_to == "no output":
-            raise NotFound(f"Run {number} of mission {known} has no output.", f"See: kranzq history {known}")
+            raise no_output(known, number)
 
 
 @click.command()

@@ -17,7 +17,6 @@ from kranzq.cli.say import clean, complain, local_time, say, say_json
 from kranzq.errors import EXIT_BUSY, EXIT_FAILED, UsageFault
 from kranzq.model.checkout import Checkout
 from kranzq.model.clock import seconds_of
-from kranzq.model.ids import MissionId
 from kranzq.model.state import State
 from kranzq.wiring import approving, checkouts, hooks, queues
 
@@ -153,51 +152,10 @@ def _wait(checkout: Checkout, approved: Approved, sentence: str, *, follow: bool
 
 
 def _request(ctx: click.Context, mission: str | None, given: dict[str, Any]) -> Request:
-    from kranzq.dispatch.request import Request
-
-    return Request(
-        mission=MissionId(mission) if mission is not None else None,
-        priority=given["priority"],
-        command=ctx.meta.get("kranzq.command", ()),
-        ticket=given["ticket"],
-        timeout_s=_timeout(given["timeout"]),
-        retries=given["retries"],
-        env=dict(_pair(text, "=", "--env", "NAME=VALUE") for text in given["env"]),
-        cwd=given["cwd"],
-        again=given["again"],
-        once=given["once"],
-        source=_pair(given["source"], ":", "--source", "PRODUCER:REFERENCE") if given["source"] is not None else None,
-        files=_files(ctx.obj, given["files"]),
-        not_before=_due(given["not_before"]),
-        after=tuple(MissionId(text) for text in given["after"]),
-        future=given["future"],
-    )
-
-
-def _due(text: str | None) -> float | None:
-    if text is None:
-        return None
-    from kranzq.cli.amending import parse_due
-
-    return parse_due("--not-before", text)
-
-
-def _timeout(text: str | None) -> float | None:
-    if text is None:
-        return None
-    from kranzq.config.values import parse_positive
-
-    try:
-        return parse_positive(text)
-    except ValueError as fault:
-        raise UsageFault(f"--timeout {fault}.") from fault
-
-
-def _pair(text: str, mark: str, flag: str, form: str) -> tuple[str, str]:
-    first, found, second = text.partition(mark)
-    if not found or not first.strip():
-        raise UsageFault(f"{flag} {text[:140]!r} is not of the form {form}.")
-    return first, second
+    env = dict(approving.pair(text, "=", "--env", "NAME=VALUE") for text in given.pop("env"))
+    files = _files(ctx.obj, given.pop("files"))
+    command = ctx.meta.get("kranzq.command", ())
+    return approving.request_of(mission, command=command, env=env, files=files, name_of="--{}".format, **given)
 
 
 def _files(directory: str, paths: Sequence[str]) -> dict[str, bytes]:

@@ -17,19 +17,19 @@ from kranzq.model.state import State
 if TYPE_CHECKING:
     from kranzq.dispatch.busy_seen import BusySeen
     from kranzq.dispatch.follow import MissionEnd
-    from kranzq.dispatch.look import Listed, Listing
+    from kranzq.dispatch.listed import Listed, Listing
     from kranzq.dispatch.output import Sink
     from kranzq.dispatch.past import Run
     from kranzq.dispatch.status import Status
     from kranzq.dispatch.why import Why
 
 
-def listing_text(found: Listing, quarantined: Sequence[tuple[str, str]], *, parked: bool) -> None:
+def listing_text(found: Listing, *, parked: bool) -> None:
     """The table of entries, then the files that are none."""
     rows = [(one.mission, str(one.priority), _seq(one), one.state.value, _remark(one)) for one in found.entries]
     if rows:
         table(("MISSION", "PRIO", "SEQ", "STATE", ""), rows)
-    elif not found.bad and not quarantined:
+    elif not found.bad and not found.quarantined:
         say("Nothing is parked." if parked else "Nothing waits.")
     advice = dict.fromkeys(one.advice for one in found.entries if one.advice and one.state is not State.PARKED)
     for text in advice:
@@ -38,7 +38,7 @@ def listing_text(found: Listing, quarantined: Sequence[tuple[str, str]], *, park
         say("  When one may run again: kranzq unpark MISSION")
     for name, why in found.bad:
         say(f"! {name} is no entry: {why}")
-    for name, why in quarantined:
+    for name, why in found.quarantined:
         say(f"quarantined  {name}: {why}")
 
 

@@ -122,9 +122,9 @@ def _new(directory: str, given: dict[str, Any]) -> NewItem:
 
     due = None
     if given["not_before"] is not None:
-        from kranzq.cli.amending import parse_due
+        from kranzq.model.when import due as due_at
 
-        due = round(parse_due("--not-before", given["not_before"]) * 1000)
+        due = round(due_at("--not-before", given["not_before"], time.time()) * 1000)
     if not (given["title"] or "").strip():
         raise UsageFault("An item needs a title.", "Say what it is about with --title TEXT.")
     who = holder(None)

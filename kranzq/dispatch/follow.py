@@ -19,7 +19,7 @@ from kranzq.dispatch.aside_seen import inbox, quarantined_as
 from kranzq.dispatch.daemon_seen import look_for_daemon
 from kranzq.dispatch.item_seen import still_working
 from kranzq.dispatch.look import LookQueue, OpenLook, distinct
-from kranzq.dispatch.output import Output, Sink
+from kranzq.dispatch.output import Output, Piece, Sink
 from kranzq.dispatch.past import Run
 from kranzq.liveness import judge
 from kranzq.model.checkout import Checkout
@@ -124,6 +124,18 @@ def show_run(runs: Runs, mission: MissionId, run: int, sink: Sink, *, tail: int 
             reader.output.seek_tail(tail)
         reader.output.pump(sink)
     return "ended"
+
+
+def read_piece(runs: Runs, mission: MissionId, run: int, offset: int, most: int) -> Piece | None:
+    """At most so many bytes of a run's output from `offset` on (negative: from its end); None without output."""
+    with contextlib.ExitStack() as stack:
+        reader = _RunReader.open(runs, mission, run, stack)
+        if reader is None:
+            return None
+        over = is_over(reader.folder)  # asked first: what is said before the end must not be missed
+        at = offset if offset >= 0 else max(0, reader.output.size + offset)
+        start, data, size = reader.output.read(at, most)
+        return Piece(run, start, data, size, over)
 
 
 def is_over(folder: RunFolder) -> bool:

@@ -12,11 +12,12 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from kranzq.dispatch.aside_seen import inbox
+from kranzq.dispatch.listed import Listed, Listing, Signed
 from kranzq.dispatch.wait_seen import Waits
 from kranzq.errors import Refused
 from kranzq.model.checkout import Checkout
 from kranzq.model.claim import Claimed, Place
-from kranzq.model.clock import Clock, SystemClock, rfc3339
+from kranzq.model.clock import Clock, SystemClock
 from kranzq.model.entry import Entry
 from kranzq.model.ids import MissionId
 from kranzq.model.state import State
@@ -25,8 +26,6 @@ from kranzq.trust.key import Key
 from kranzq.trust.mac import Keys, Signature, verify
 from kranzq.trust.may_run import Gate, Permit, PermitKind
 
-Signed = bool | str | None
-"""True, False for an unsigned entry, or what is wrong with the signature; None where the content cannot be read."""
 _CAN_BE_BAD = frozenset({State.QUEUED, State.WAITING, State.PARKED})
 _ORDER = {State.CLAIMED: 0, State.QUEUED: 1, State.WAITING: 2, State.INBOX: 3, State.PARKED: 4}
 
@@ -142,49 +141,11 @@ class Sight:
         return self.gate.may_run(entry, self.checkout.root)
 
 
-@dataclass(frozen=True, slots=True)
-class Listed:
-    """One entry as `list` shows it. `note` says what holds it up and `advice` what to type, for people."""
-
-    mission: str
-    priority: int
-    seq: int | None
-    state: State
-    due_ms: int | None = None
-    waiting_for: tuple[str, ...] = ()
-    signed: Signed = None
-    note: str = ""
-    advice: str = ""
-
-    def to_json(self) -> dict[str, object]:
-        """The entry with the documented keys."""
-        return {
-            "mission": self.mission,
-            "priority": self.priority,
-            "seq": self.seq,
-            "state": self.state.value,
-            "due": rfc3339(self.due_ms / 1000) if self.due_ms is not None else None,
-            "waitingFor": list(self.waiting_for),
-            "signed": self.signed,
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class Listing:
-    """All entries in order, and the files that are none, each with its reason."""
-
-    entries: tuple[Listed, ...]
-    bad: tuple[tuple[str, str], ...]
-
-
-def listing(sight: Sight, states: Iterable[State]) -> Listing:
+def listing(sight: Sight, states: Iterable[State], *, quarantined: bool = False) -> Listing:
     """The entries in these states, in order: what was claimed, what may run now, what waits, the rest."""
     wanted = set(states)
     bad: dict[str, str] = {}
-    places = [place for place in distinct(sight.queue.places()) if place.state in wanted]
-    waits = Waits(Runs(sight.checkout, sight.queue.kranz_fd), sight.queue.places)
-    read = [(place, sight.queue.read(place)) for place in places]
-    found = [_listed(sight, place, entry, waits) for place, entry in _followed(sight, read)]
+    found = _read(sight, [place for place in distinct(sight.queue.places()) if place.state in wanted])
     if wanted & _CAN_BE_BAD and _any_bad(sight, found):
         bad |= {one.name: f"{one.why}; {fate_of_bad(one)}" for one in sight.queue.bad() if state_of_bad(one) in wanted}
         found = [one for one in found if one.signed is not None or one.state not in _CAN_BE_BAD]
@@ -193,7 +154,21 @@ def listing(sight: Sight, states: Iterable[State]) -> Listing:
         found += entries
         bad |= unreadable
     found.sort(key=_in_order)
-    return Listing(tuple(found), tuple(sorted(bad.items())))
+    aside = tuple(sight.queue.quarantined()) if quarantined else ()
+    return Listing(tuple(found), tuple(sorted(bad.items())), aside)
+
+
+def entries_of(sight: Sight, mission: MissionId) -> tuple[Listed, ...]:
+    """The entries of one mission, also parked ones and those in the inbox, in order."""
+    found = _read(sight, [place for place in distinct(sight.queue.places(mission)) if place.mission == mission])
+    found += [one for one in inbox_listed(sight)[0] if one.mission == mission]
+    return tuple(sorted(found, key=_in_order))
+
+
+def _read(sight: Sight, places: Sequence[Place]) -> list[Listed]:
+    waits = Waits(Runs(sight.checkout, sight.queue.kranz_fd), sight.queue.places)
+    read = [(place, sight.queue.read(place)) for place in places]
+    return [_listed(sight, place, entry, waits) for place, entry in _followed(sight, read)]
 
 
 def distinct(places: Iterable[Place]) -> list[Place]:

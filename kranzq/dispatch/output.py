@@ -7,11 +7,31 @@ from __future__ import annotations
 
 import errno
 import os
+from dataclasses import dataclass
 from typing import Protocol
 
 PIECE = 64 * 1024
 TAIL_LIMIT = 16 * 1024 * 1024
 """So far back a tail looks for the beginnings of lines."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Bytes of a run's output. `start` is where they begin in the file, behind what was left out.
+
+    `size` is that of the file now; `over`: the run says nothing more.
+    """
+
+    run: int
+    start: int
+    data: bytes
+    size: int
+    over: bool
+
+    @property
+    def next(self) -> int:
+        """Where to go on."""
+        return self.start + len(self.data)
 
 
 class Sink(Protocol):
@@ -37,28 +57,37 @@ class Output:
         self._fd = fd
         self._at = 0
 
+    @property
+    def size(self) -> int:
+        """The bytes that are there now, with what was left out."""
+        return os.fstat(self._fd).st_size
+
     def pump(self, sink: Sink) -> None:
         """Send everything from the position to the present end."""
-        while self._at < (size := os.fstat(self._fd).st_size):
+        while self._at < (size := self.size):
             begin = self._seek(os.SEEK_DATA, size)
             if begin > self._at:
                 sink.gap(begin - self._at)
                 self._at = begin
                 continue
-            stop = min(self._seek(os.SEEK_HOLE, size), self._at + PIECE)
-            piece = os.pread(self._fd, max(1, stop - self._at), self._at)
-            if not piece:
+            if (piece := self._piece(size, PIECE)) is None:
                 break
-            # asked again: what was punched out while it was read came as NULs
-            piece = piece[: max(0, self._seek(os.SEEK_HOLE, self._at + len(piece)) - self._at)]
             if piece:
                 sink.data(piece)
             self._at += len(piece)
         sink.pause()
 
+    def read(self, at: int, most: int) -> tuple[int, bytes, int]:
+        """Where data begins at or behind `at`, at most so much of it, and the size of the file now."""
+        size = self.size
+        self._at = min(at, size)
+        self._at = max(self._at, self._seek(os.SEEK_DATA, size))
+        data = self._piece(size, most) if self._at < size else b""
+        return self._at, data or b"", size
+
     def seek_tail(self, lines: int) -> None:
         """Go to where the last `lines` lines begin, looking back a bounded way only."""
-        at = end = os.fstat(self._fd).st_size
+        at = end = self.size
         wanted = lines + 1  # the newline that ends the line before the first one wanted
         if end and os.pread(self._fd, 1, end - 1) != b"\n":
             wanted -= 1
@@ -72,6 +101,15 @@ class Output:
                     self._at = begin + found + 1
                 piece = piece[:found]
             at = begin
+
+    def _piece(self, size: int, most: int) -> bytes | None:
+        """The bytes at the position, up to a gap; None at the end of the file."""
+        stop = min(self._seek(os.SEEK_HOLE, size), self._at + most)
+        piece = os.pread(self._fd, max(1, stop - self._at), self._at)
+        if not piece:
+            return None
+        # asked again: what was punched out while it was read came as NULs
+        return piece[: max(0, self._seek(os.SEEK_HOLE, self._at + len(piece)) - self._at)]
 
     def _seek(self, how: int, size: int) -> int:
         try:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 
+from kranzq.errors import UsageFault
 from kranzq.model.clock import EARLIEST_S, LATEST_S
 
 _FROM_NOW = re.compile(
@@ -38,6 +39,14 @@ def parse_when(text: str, now: float) -> float:
     if found[8] is None:
         raise ValueError("has no time zone, so it is another instant on another machine")
     return _instant(found)
+
+
+def due(name: str, text: str, now: float) -> float:
+    """As `parse_when`, for what a caller gave under a name. Raises UsageFault with the forms that are understood."""
+    try:
+        return parse_when(text, now)
+    except ValueError as fault:
+        raise UsageFault(f"{name} {text[:140]!r} {fault}.", FORMS) from fault
 
 
 def _instant(found: re.Match[str]) -> float:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from kranzq.errors import UsageFault
 from kranzq.model.checkout import Checkout
+from kranzq.model.entry import DEFAULT_PRIORITY
+from kranzq.model.ids import MissionId
 from kranzq.wiring.hooks import tell_hooks
 from kranzq.wiring.trusting import keyring, user_name
 
@@ -16,6 +20,75 @@ if TYPE_CHECKING:
     from kranzq.dispatch.cancel import Canceller
     from kranzq.dispatch.parts import Parts
     from kranzq.dispatch.producers import Producers
+    from kranzq.dispatch.request import Request
+
+
+def request_of(  # noqa: PLR0913 - all that an approver may ask for, each of it once
+    mission: str | None = None,
+    *,
+    priority: int = DEFAULT_PRIORITY,
+    command: Iterable[str] = (),
+    ticket: str | None = None,
+    timeout: str | float | None = None,
+    retries: int = 0,
+    env: Mapping[str, str] | None = None,
+    cwd: str = "",
+    again: bool = False,
+    once: bool = False,
+    source: str | None = None,
+    files: Mapping[str, bytes] | None = None,
+    not_before: str | None = None,
+    after: Iterable[str] = (),
+    future: bool = False,
+    name_of: Callable[[str], str] = str,
+) -> Request:
+    """A request from texts as people and programs write them: `90s`, `+2h30m`, `PRODUCER:REFERENCE`.
+
+    `files` maps names to contents. Raises UsageFault, BadMissionId; `name_of` makes of a parameter's name the one by
+    which a caller knows it.
+    """
+    from kranzq.dispatch.request import Request
+
+    return Request(
+        mission=MissionId(mission) if mission is not None else None,
+        priority=priority,
+        command=tuple(command),
+        ticket=ticket,
+        timeout_s=_timeout(timeout, name_of("timeout")) if timeout is not None else None,
+        retries=retries,
+        env=dict(env or {}),
+        cwd=cwd,
+        again=again,
+        once=once,
+        source=pair(source, ":", name_of("source"), "PRODUCER:REFERENCE") if source is not None else None,
+        files=dict(files or {}),
+        not_before=_due(not_before, name_of("not-before")) if not_before is not None else None,
+        after=tuple(map(MissionId, after)),
+        future=future,
+    )
+
+
+def pair(text: str, mark: str, name: str, form: str) -> tuple[str, str]:
+    """The two texts around a mark. Raises UsageFault."""
+    first, found, second = text.partition(mark)
+    if not found or not first.strip():
+        raise UsageFault(f"{name} {text[:140]!r} is not of the form {form}.")
+    return first, second
+
+
+def _due(text: str, name: str) -> float:
+    from kranzq.model.when import due
+
+    return due(name, text, time.time())
+
+
+def _timeout(value: str | float, name: str) -> float:
+    from kranzq.config.values import parse_positive
+
+    try:
+        return parse_positive(value)
+    except ValueError as fault:
+        raise UsageFault(f"{name} {fault}.") from fault
 
 
 def approver(checkout: Checkout, queue: FileQueue, environ: Mapping[str, str]) -> Approver:

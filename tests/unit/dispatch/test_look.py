@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from kranzq.dispatch.look import Listed, Listing, listing
+from kranzq.dispatch.listed import Listed, Listing
+from kranzq.dispatch.look import listing
 from kranzq.dispatch.status import status
 from kranzq.model.checkout import Checkout
 from kranzq.model.entry import render

@@ -1,0 +1,151 @@
+"""The missions of one checkout for whoever serves them: the command line's verbs as calls, the same JSON as `--json`.
+
+Each call opens the queue, does one thing and closes it; reading ones change nothing on disk. What they give has
+`to_json`. May be shared by threads. Errors are those of the verbs: NoSuchMission, Conflict, UsageFault, TryLater,
+StoreUnavailable, Refused.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from kranzq.errors import NoSuchMission, NotFound, QueueLocked
+from kranzq.model.checkout import Checkout
+from kranzq.model.ids import MissionId
+from kranzq.model.state import State
+from kranzq.wiring import approving, hooks, looking, queues
+from kranzq.wiring.checkouts import find_checkout
+
+if TYPE_CHECKING:
+    from kranzq.dispatch.approve import Approved
+    from kranzq.dispatch.cancel import Answer
+    from kranzq.dispatch.listed import Listing
+    from kranzq.dispatch.one import OneMission
+    from kranzq.dispatch.output import Piece
+    from kranzq.dispatch.request import Request
+    from kranzq.dispatch.status import Status
+    from kranzq.dispatch.why import Why
+    from kranzq.runs.folders import Runs
+
+MOST_LOG = 1024 * 1024
+"""So many bytes of a log at a time, at most."""
+_PATIENCE_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Missions:
+    """The missions of one checkout. `environ` is that of the process which serves them."""
+
+    checkout: Checkout
+    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    _changing: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
+    """One change at a time: a process has one outbox for hooks, and each change hands it over to the next one."""
+
+    @classmethod
+    def at(cls, start: str, environ: Mapping[str, str] = os.environ) -> Missions:
+        """The missions of the checkout at or above a directory. Raises NoCheckout, BareRepository."""
+        return cls(find_checkout(start, environ), environ)
+
+    def listing(self, *, parked: bool = False, everything: bool = False) -> Listing:
+        """As `kranzq list`: what waits, in order; only what is `parked`; with `everything` also parked, quarantined."""
+        from kranzq.dispatch.listed import Listing
+        from kranzq.dispatch.look import listing
+
+        states = {State.PARKED} if parked else {State.CLAIMED, State.QUEUED, State.WAITING, State.INBOX}
+        states |= {State.PARKED} if everything else set()
+        with looking.open_sight(self.checkout, self.environ) as sight:
+            return listing(sight, states, quarantined=everything) if sight is not None else Listing()
+
+    def status(self) -> Status:
+        """As `kranzq status`: what runs, what waits, whether a daemon is there, what needs a person."""
+        from kranzq.dispatch.status import nothing_there, status
+
+        with looking.open_sight(self.checkout, self.environ) as sight:
+            thresholds = looking.status_thresholds(self.checkout, self.environ)
+            return status(sight, thresholds) if sight is not None else nothing_there(self.checkout.root)
+
+    def why(self, mission: str) -> Why:
+        """As `kranzq why`: the reasons that it does not run, or how it ended. Raises NoSuchMission, BadMissionId."""
+        from kranzq.dispatch.why import why
+
+        known = MissionId(mission)
+        with looking.open_sight(self.checkout, self.environ) as sight:
+            if sight is None:
+                raise NoSuchMission(known)
+            return why(sight, known, no_command=looking.no_command(self.environ, sight.checkout))
+
+    def one(self, mission: str) -> OneMission:
+        """Where a mission is, and its runs, newest last, also those that have not ended. Raises NoSuchMission."""
+        from kranzq.dispatch.one import one_mission
+
+        known = MissionId(mission)
+        with looking.open_sight(self.checkout, self.environ) as sight:
+            if sight is None:
+                raise NoSuchMission(known)
+            return one_mission(sight, known)
+
+    def enqueue(self, request: Request) -> Approved:
+        """As `kranzq enqueue`, without waiting: approve a mission, in the name of this user. Makes a missing queue."""
+        from kranzq.dispatch.approve import approve
+
+        with self._change(), queues.make_queue(self.checkout, self.environ) as queue:
+            return approve(approving.approver(self.checkout, queue, self.environ), request)
+
+    def cancel(self, mission: str, why: str = "") -> Answer:
+        """As `kranzq cancel`, without waiting: remove what waits, ask what runs to end. Raises NoSuchMission."""
+        from kranzq.dispatch.cancel import cancel
+
+        known = MissionId(mission)
+        with self._change(), queues.open_to_change(self.checkout, self.environ) as queue:
+            return cancel(approving.canceller(self.checkout, queue, self.environ), known, why, wait=False)
+
+    def log(self, mission: str, *, run: int | None = None, offset: int = 0, most: int = MOST_LOG) -> Piece:
+        """Bytes of a run's output (the last run's without `run`) from `offset` on, as they are; negative: from the end.
+
+        Raises NoSuchMission, and NotFound for a run, or an output, that is not there.
+        """
+        from kranzq.dispatch.follow import read_piece
+
+        known = MissionId(mission)
+        with queues.open_runs(self.checkout) as runs:
+            there, number = run_to_show(runs, known, run)
+            piece = read_piece(there, known, number, offset, min(most, MOST_LOG))
+        if piece is None:
+            raise no_output(known, number)
+        return piece
+
+    @contextmanager
+    def _change(self) -> Iterator[None]:
+        if not self._changing.acquire(timeout=_PATIENCE_S):
+            raise QueueLocked(self.checkout.queue, _PATIENCE_S, "another request to this program")
+        try:
+            hooks.tell_hooks(self.checkout, self.environ)
+            yield
+        finally:
+            self._changing.release()
+
+
+def run_to_show(runs: Runs | None, mission: MissionId, run: int | None = None) -> tuple[Runs, int]:
+    """The runs that are there, and the one whose output is meant: the last one, or the one that is named.
+
+    Raises NoSuchMission, NotFound.
+    """
+    numbers = runs.numbers(mission) if runs is not None else []
+    if runs is None or not (numbers or runs.knows(mission) or mission in queues.known_missions(runs.checkout)):
+        raise NoSuchMission(mission)
+    if not numbers:
+        raise NotFound(f"Mission {mission} has not run yet.", f"See why: kranzq why {mission}")
+    number = run if run is not None else numbers[-1]
+    if number not in numbers:
+        raise NotFound(f"Mission {mission} has no run {number}.", f"Its runs are {numbers[0]} to {numbers[-1]}")
+    return runs, number
+
+
+def no_output(mission: MissionId, run: int) -> NotFound:
+    """What is wrong where a run has no output to show."""
+    return NotFound(f"Run {run} of mission {mission} has no output.", f"See: kranzq history {mission}")
