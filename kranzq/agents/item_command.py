@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from kranzq import __version__
-from kranzq.dispatch.output import Output
-from kranzq.model.outcome import Ending, NotStarted, Outcome
+from kranzq.model.outcome import Ending, Outcome
 from kranzq.model.work import ItemClaim
 from kranzq.runner import Prepared
 from kranzq.runs.folders import LOG, OUTPUT, RunFolder
@@ -137,10 +136,6 @@ class ItemCommand:
         lines = data.decode("utf-8", "replace").replace("\0", "\ufffd").rstrip().splitlines()
         return "\n".join(lines[-TAIL_LINES:])
 
-    def follow(self) -> Output:
-        """Its output from the beginning on."""
-        return Output(self.output)
-
     def close(self) -> None:
         """Remove its folder; only after its end."""
         with self._mutex:
@@ -158,11 +153,6 @@ def why(ending: Ending, tail: str) -> str:
         code = f"exit code {ending.exit_code}" if ending.signal is None else f"killed by signal {ending.signal}"
         return f"{code}: {last}" if last else code
     return ending.reason
-
-
-def is_environment_fault(ending: Ending) -> bool:
-    """Whether the command could not be started for any item."""
-    return ending.not_started in {NotStarted.ENTRY, NotStarted.ENVIRONMENT}
 
 
 def _told(claim: ItemClaim, payload: str) -> Mapping[str, str]:

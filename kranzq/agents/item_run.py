@@ -6,6 +6,7 @@ a lease that runs out: the command is ended before that, and the item may be cla
 
 from __future__ import annotations
 
+import contextlib
 import random
 import select
 import threading
@@ -14,14 +15,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from kranzq.agents.item_command import CommandPlan, ItemCommand, is_environment_fault, why
+from kranzq.agents.item_command import CommandPlan, ItemCommand, why
 from kranzq.agents.output_follower import OUTPUT_THREAD, OutputFollower
 from kranzq.backend.items import WorkStore
 from kranzq.daemon.stopping import Stopping
 from kranzq.dispatch.output import Sink
 from kranzq.errors import ClaimLost, KranzqError, NotFound, StoreUnavailable, TryLater
 from kranzq.leases.kept import KeptLease
-from kranzq.model.outcome import Ending, Outcome
+from kranzq.model.outcome import Ending, NotStarted, Outcome
 from kranzq.model.policy import backoff_s
 from kranzq.model.work import Held, ItemClaim
 
@@ -79,7 +80,7 @@ class ItemRunner:
         try:
             command = ItemCommand.start(self.plan, claim, self.lease_s, won_at + self.lease_s)
         except (KranzqError, OSError) as fault:
-            text = fault.sentence if isinstance(fault, KranzqError) else f"{fault.filename}: {fault.strerror}"
+            text = fault.sentence if isinstance(fault, KranzqError) else _in_words(fault)
             return self._settle(claim, None, Ending(Outcome.NOT_STARTED, text), "")
         lease = KeptLease(
             self.store,
@@ -89,19 +90,17 @@ class ItemRunner:
             confirmed=command.confirm,
             lost=lambda _: command.stop(),
         )
-        lease.begin()
-        follower = OutputFollower(command.follow(), self.sink())
-        try:
-            self._watch(command)
-            ending, tail = command.ending(), command.tail()
-            return self._settle(claim, lease, ending, tail)
-        except BaseException:
-            command.stop()  # a fault of ours: nobody would settle what it does from here on
-            raise
-        finally:
-            lease.close()
-            follower.finish()
-            command.close()
+        with contextlib.ExitStack() as after:  # last begun, first ended
+            after.callback(command.close)
+            try:
+                after.callback(OutputFollower(command.output, self.sink()).finish)
+                lease.begin()
+                after.callback(lease.close)
+                self._watch(command)
+                return self._settle(claim, lease, command.ending(), command.tail())
+            except BaseException:
+                command.stop()  # a fault of ours: nobody would settle what it does from here on
+                raise
 
     def _watch(self, command: ItemCommand) -> None:
         """Wait for its end; a second signal ends it. Nothing is printed from here: whoever reads may stand still."""
@@ -161,11 +160,15 @@ class ItemRunner:
                 return ItemEnd(claim.id, "released", f"{text}; it is {state.value}")
             case Outcome.NOT_STARTED:
                 self.store.release(held, text or ending.reason, declined=True)
-                how: How = (
-                    "not started" if ending.not_started is None or is_environment_fault(ending) else "interrupted"
-                )
+                how: How = "interrupted" if ending.not_started is NotStarted.REQUEST else "not started"
                 return ItemEnd(claim.id, how, ending.reason)
             case _:  # ended from outside, by us, or by its lease: nobody can tell how far it was, and nothing counts
                 text = "its agent was stopped" if self.stopping.now else ending.reason
                 self.store.release(held, text, declined=True)
                 return ItemEnd(claim.id, "interrupted", text)
+
+
+def _in_words(fault: OSError) -> str:
+    """Half a sentence; not every fault of the system names a file."""
+    text = fault.strerror or str(fault)
+    return f"{fault.filename}: {text}" if fault.filename is not None else text

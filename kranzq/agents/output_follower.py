@@ -5,6 +5,7 @@ The output itself goes to a file, so a slow reader does not even slow the comman
 
 from __future__ import annotations
 
+import os
 import threading
 
 from kranzq.dispatch.output import Output, Sink
@@ -16,10 +17,13 @@ _STUCK_S = 5.0
 
 
 class OutputFollower:
-    """Copies an output to a sink until it is told that the output is whole."""
+    """Copies an output to a sink until it is told that the output is whole.
 
-    def __init__(self, output: Output, sink: Sink) -> None:
-        self._output, self._sink = output, sink
+    Its descriptor is its own: the thread may outlive the item, and would else read whatever bears that number then.
+    """
+
+    def __init__(self, output: int, sink: Sink) -> None:
+        self._fd, self._sink = os.dup(output), sink
         self._whole = threading.Event()
         self._written = 0
         self._thread = threading.Thread(target=self._follow, name=OUTPUT_THREAD, daemon=True)
@@ -49,12 +53,15 @@ class OutputFollower:
         self._sink.pause()
 
     def _follow(self) -> None:
+        output = Output(self._fd)
         try:
             while True:
                 whole = self._whole.is_set()
-                self._output.pump(self)
+                output.pump(self)
                 if whole:
                     return
                 self._whole.wait(_LOOK_S)
         except (OSError, ValueError):
             return  # whoever read has enough; the result is taken from the file
+        finally:
+            os.close(self._fd)
