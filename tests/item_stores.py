@@ -19,6 +19,7 @@ MOMENTS = {
     "kranzq_seen": ("first_at",),
     "kranzq_grace": ("until",),
     "kranzq_presence": ("expires_at",),
+    "kranzq_agents": ("expires_at", "created_at", "rotated_at"),
 }
 """The columns of PostgreSQL's tables that are compared with the clock, and those beside them."""
 

@@ -226,7 +226,7 @@ def empty(url: str) -> None:
         )
         connection.execute(
             "truncate kranzq_items, kranzq_payloads, kranzq_attempts, kranzq_keys, kranzq_seen, kranzq_grace,"
-            " kranzq_presence restart identity"
+            " kranzq_presence, kranzq_agents restart identity"
         )
 
 

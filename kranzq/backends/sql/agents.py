@@ -123,10 +123,11 @@ class SqlAgents:
     def is_seen(self, name: str, /) -> bool:
         """Whether somebody of that name has asked for an item."""
         check_text("name", name, MOST_NAME)
+        if not name:
+            return False  # its key is that of items for anybody
         key = Target(agent=name).key
-        return (
-            self._database.read(lambda transaction: transaction.one("agent_seen", target=key), single=True) is not None
-        )
+        found = self._database.read(lambda transaction: transaction.one("agent_seen", target=key), single=True)
+        return found is not None
 
 
 def _one(transaction: Transaction, name_or_uid: str) -> Agent:

@@ -1,0 +1,36 @@
+"""Every store of agents keeps the same promises: the exported suite on each of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from kranzq.testing.agents import AgentsContract
+from tests.door_stores import MemoryDoor, SqlDoor
+from tests.item_stores import PostgresItems, SqliteItems
+
+
+class TestMemory(AgentsContract):
+    """The fake."""
+
+    @pytest.fixture
+    def door(self) -> MemoryDoor:
+        """An empty one."""
+        return MemoryDoor()
+
+
+class TestSqlite(AgentsContract):
+    """One file."""
+
+    @pytest.fixture
+    def door(self, sqlite_items: SqliteItems) -> SqlDoor:
+        """An empty one."""
+        return SqlDoor(sqlite_items)
+
+
+class TestPostgres(AgentsContract):
+    """A database of a real server."""
+
+    @pytest.fixture
+    def door(self, postgres_items: PostgresItems) -> SqlDoor:
+        """An empty one."""
+        return SqlDoor(postgres_items)
