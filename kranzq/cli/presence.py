@@ -189,11 +189,7 @@ def _named(path: str, directory: str, here: Whereabouts | None, repo: str | None
     """A path as it is meant: from the current directory, and in another repository from its root."""
     if not path.strip():  # a variable of a shell that is not set must not claim everything
         raise UsageFault("The path is blank.", "Name one, or . for the directory that you are in.")
-    key = named_repo(repo, here)
-    if key is not None and (here is None or key != here.repo) and not os.path.isabs(path):
-        return {"path": path, "here": here}
-    found = wiring.locate(path, directory, here, os.environ)
-    return {"path": found.path, "here": here, "clones": found.clones, "leads_to": found.leads_to}
+    return wiring.named_place(path, directory, here, repo, os.environ)
 
 
 def _branch(name: str | None, here: Whereabouts | None) -> str | None:

@@ -1,0 +1,34 @@
+"""The verb `mcp`: the tools of an agent, over its standard streams. What they do is done in `kranzq.mcp`."""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from kranzq.cli.agent import agent_option, url_option
+from kranzq.errors import UsageFault
+
+_OF_THE_EXTRA = {"mcp", "mcp_types", "pydantic", "anyio", "httpx2"}
+
+
+@click.command()
+@click.option("--group", "groups", metavar="NAME", multiple=True, help="A group of yours; else $KRANZQ_AGENT_GROUPS.")
+@click.option("--allow-commands", is_flag=True, help="Missions that the agent enqueues may bring a command.")
+@agent_option
+@url_option
+@click.pass_obj
+def mcp(directory: str, *, groups: tuple[str, ...], allow_commands: bool, agent: str | None, url: str | None) -> None:
+    """Serve an agent over MCP, on the standard streams: queue items, presence notes, missions of this checkout.
+
+    An agent's host starts this; see docs/howto/mcp.md for what to write there. It ends when its input is closed.
+    """
+    try:
+        from kranzq.mcp.caller import Here
+        from kranzq.mcp.local import LocalCaller
+        from kranzq.mcp.serving import serve
+    except ModuleNotFoundError as fault:
+        if (fault.name or "").partition(".")[0] not in _OF_THE_EXTRA:
+            raise
+        raise UsageFault(f"MCP needs the package {fault.name}.", "Type: pip install 'kranzq[mcp]'") from fault
+    serve(LocalCaller(Here(directory, os.environ), url, agent, groups, may_command=allow_commands))
