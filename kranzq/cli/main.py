@@ -46,6 +46,8 @@ VERBS: dict[str, tuple[str, str]] = {
     "recover": ("kranzq.cli.dispatching:recover", "After a crash: put every claim where it belongs."),
     "presence": ("kranzq.cli.presence:presence", "Say what you work on, and ask who else does; blocks nobody."),
     "work": ("kranzq.cli.working:work", "Items that agents share: enqueue, claim, complete, list."),
+    "serve": ("kranzq.cli.serving:serve", "Serve the work queue, presence and missions over HTTP."),
+    "mcp": ("kranzq.cli.mcp:mcp", "Serve an agent over MCP: its tools for items, presence and missions."),
     "schema": ("kranzq.cli.schema:schema", "The schema of the work queue's database: show, migrate."),
 }
 INTERRUPTED, TERMINATED = 130, 143

@@ -1,0 +1,47 @@
+"""The verb that serves the work queue, presence and missions over HTTP."""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from kranzq.cli.agent import url_option
+from kranzq.cli.say import say
+from kranzq.errors import UsageFault
+
+
+@click.command()
+@click.option("--socket", metavar="PATH", help="Another Unix socket than the one in the state directory.")
+@click.option("--listen", metavar="HOST:PORT", help="Listen on TCP as well; a port of 0 lets the system choose one.")
+@click.option("--allow-remote", is_flag=True, help="Let --listen name an address that other machines reach.")
+@click.option("--host-name", "host_names", metavar="NAME", multiple=True, help="A further name of this server.")
+@click.option("--allow-origin", "origins", metavar="ORIGIN", multiple=True, help="Let pages of that origin call.")
+@url_option
+@click.pass_obj
+def serve(
+    directory: str,
+    *,
+    socket: str | None,
+    listen: str | None,
+    allow_remote: bool,
+    host_names: tuple[str, ...],
+    origins: tuple[str, ...],
+    url: str | None,
+) -> None:
+    """Serve the work queue, presence and missions over HTTP, in the foreground, until stopped.
+
+    On a Unix socket that only you can open; with --listen also on TCP, where every call needs a token.
+    """
+    try:
+        from kranzq.server import serving
+    except ModuleNotFoundError as fault:
+        if (fault.name or "").partition(".")[0] == "kranzq":
+            raise
+        raise UsageFault(f"Serving needs the package {fault.name}.", "Type: pip install 'kranzq[server]'") from fault
+    options = serving.Options(directory, url, socket, listen, allow_remote, host_names, origins)
+    serving.serve(
+        options,
+        os.environ,
+        lambda urls: say(f"kranzq serves {' and '.join(urls)} as process {os.getpid()}; stop it with Ctrl-C"),
+    )

@@ -1,0 +1,165 @@
+"""The application: from a request to an answer, in one order for every route.
+
+Host and origin, credential, path and method, query, scope, body, handler. Whatever goes wrong becomes the one JSON form
+of a fault; what nobody expected is told to the log under an id, and to the client by that id alone.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import msgspec
+from starlette.datastructures import Headers
+from starlette.responses import Response
+from starlette.types import Message, Receive, Scope, Send
+
+from kranzq import __version__
+from kranzq.errors import KranzqError
+from kranzq.model.agents import Agent
+from kranzq.server import access, bodies
+from kranzq.server.access import Caller, Door
+from kranzq.server.errors import Form, HttpFault, answer_to, body_of
+from kranzq.server.routing import Call, Found, Reply, Route, Table
+from kranzq.server.service import Service
+from kranzq.server.telling import tell_fault
+
+ON_SOCKET = "kranzq.on_socket"
+"""In a scope: the request came over the Unix socket."""
+ALWAYS = (
+    (b"x-agentmux-srv-version", __version__.encode()),
+    (b"cache-control", b"no-store"),
+    (b"x-content-type-options", b"nosniff"),
+)
+_DECODED_ON_LOOP = 64 * 1024
+"""A longer body is decoded in a thread."""
+_JSON = "application/json"
+
+
+class App:
+    """One application of ASGI."""
+
+    def __init__(self, service: Service, door: Door, table: Table) -> None:
+        self.service, self.door, self.table = service, door, table
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            return
+        begun = time.perf_counter()
+        found = self.table.find(scope.get("raw_path", scope["path"].encode()).decode("ascii", "replace"))
+        route = found.route(scope["method"]) if found is not None else None
+        try:
+            answer = await self._answer(scope, receive, found, route)
+        except (HttpFault, KranzqError) as fault:
+            status, body, more = answer_to(fault, route.form if route is not None else Form.V1)
+            answer = _json(Reply(body, status, more))
+        except Exception as fault:  # noqa: BLE001 - the last resort: an id for the client, the rest for the log
+            told = tell_fault(f"{scope['method']} {route.path if route is not None else '(no route)'}", fault)
+            sentence = f"A fault of kranzq itself; it stands in the server's log as {told}."
+            form = route.form if route is not None else Form.V1
+            answer = _json(Reply(body_of(sentence, "Look there, and pass it on.", "fault", form), 500))
+        status = answer.status_code
+        try:
+            await answer(scope, receive, _with_headers(send, self._cors(scope)))
+        finally:
+            for observe in self.service.observers:
+                observe(route, status, time.perf_counter() - begun)
+
+    async def _answer(self, scope: Scope, receive: Receive, found: Found | None, route: Route | None) -> Response:
+        headers, on_socket = Headers(scope=scope), bool(scope.get(ON_SOCKET))
+        if not on_socket:
+            self.door.check_host(headers)
+        if scope["method"] == "OPTIONS" and found is not None and headers.get("origin"):
+            return Response(status_code=204, headers={"allow": found.allow})
+        is_open = route is not None and route.scope is None
+        caller = Caller(is_operator=False) if is_open else await self._caller(headers, on_socket=on_socket)
+        query = bodies.parse_query(scope.get("query_string", b""))
+        access.check_query(query)
+        if found is None:
+            raise HttpFault(404, "not_found", "There is nothing at this path.", "See /openapi.json")
+        if scope["method"] == "OPTIONS":
+            return Response(status_code=204, headers={"allow": found.allow})
+        if route is None:
+            hint = f"It takes: {found.allow}"
+            raise HttpFault(405, "method", "This path does not take that method.", hint, {"allow": found.allow})
+        if route.scope is not None and not caller.may(route.scope):
+            needs = f"This needs the scope {route.scope.value!r}, which the token does not have."
+            raise HttpFault(403, "scope", needs, "Use another token, or ask the operator for one with that scope.")
+        if route.needs_agent:
+            caller.holder  # noqa: B018 - raises when no agent calls
+        call = Call(
+            self.service,
+            route,
+            caller,
+            dict(zip(route.parameters, found.values, strict=True)),
+            headers,
+            bodies.decode_query(query, route.query) if route.query is not None else None,
+            await self._body(route, headers, receive),
+            receive,
+        )
+        value = await route.run(call)
+        return value if isinstance(value, Response) else _json(value)
+
+    async def _caller(self, headers: Headers, *, on_socket: bool) -> Caller:
+        token = self.door.credential(headers)
+        if token is None:
+            if not on_socket:
+                raise access.unauthorized()
+        elif not self.door.is_operator(token):
+            agent = await self._agent(token)
+            if agent is None:
+                raise access.unauthorized()
+            return Caller(is_operator=False, agent=agent)
+        attributed = headers.getlist("x-agent-token")
+        if not attributed:
+            return Caller(is_operator=True)
+        agent = await self._agent(attributed[0]) if len(attributed) == 1 else None
+        if agent is None:
+            self.door.counters[access.TOKEN_UNKNOWN] += 1
+        return Caller(is_operator=True, agent=agent)
+
+    async def _agent(self, token: str) -> Agent | None:
+        agent = self.door.remembered(token)
+        if agent is None and (agent := await self.service.pool.run(self.door.look_up, token)) is not None:
+            self.door.remember(token, agent)
+        return agent
+
+    async def _body(self, route: Route, headers: Headers, receive: Receive) -> Any:
+        if route.body is None:
+            return None
+        raw = await bodies.read_body(receive, headers, self.service.limits)
+        if not raw and route.body_optional:
+            return None
+        bodies.check_type(headers)
+        if not raw:
+            raise HttpFault(400, "json", "This needs a body.", "See /openapi.json")
+        if len(raw) > _DECODED_ON_LOOP:
+            return await self.service.pool.run(bodies.decode, raw, route.body)
+        return bodies.decode(raw, route.body)
+
+    def _cors(self, scope: Scope) -> tuple[tuple[bytes, bytes], ...]:
+        """What lets an allowed page of another origin read the answer."""
+        origins = [value for name, value in scope["headers"] if name == b"origin"]
+        if len(origins) != 1 or origins[0].decode("latin-1") not in self.door.origins:
+            return ()
+        return (
+            (b"access-control-allow-origin", origins[0]),
+            (b"access-control-allow-methods", b"GET, POST, DELETE"),
+            (b"access-control-allow-headers", b"authorization, content-type, last-event-id, x-agent-token, x-authkey"),
+            (b"vary", b"origin"),
+        )
+
+
+def _json(value: object) -> Response:
+    reply = value if isinstance(value, Reply) else Reply(value)
+    return Response(msgspec.json.encode(reply.value), reply.status, dict(reply.headers), _JSON)
+
+
+def _with_headers(send: Send, more: tuple[tuple[bytes, bytes], ...]) -> Send:
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message["headers"] = [*message["headers"], *ALWAYS, *more]
+        await send(message)
+
+    return sending

@@ -1,0 +1,124 @@
+"""What a client sends: bodies by the bytes that arrive and within a time, JSON without any second meaning, queries.
+
+Syntax, duplicate keys and numbers that are none are 400, a wrong shape is 422. What a value may be is judged by the
+model, as for every other surface: 400.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from typing import Any, TypeVar
+from urllib.parse import parse_qsl
+
+import msgspec
+from starlette.datastructures import Headers
+from starlette.types import Receive
+
+from kranzq.server.errors import HttpFault
+from kranzq.server.service import Limits
+
+S = TypeVar("S", bound=msgspec.Struct)
+MOST_QUERY = 8192
+"""Bytes of a query string."""
+_CLOSE = {"connection": "close"}
+_MOST_ECHOED = 300
+
+
+class Given(msgspec.Struct, forbid_unknown_fields=True):
+    """What a body or a query holds on `/v1`: a field that nobody knows is a mistake that is said."""
+
+
+class Tolerated(msgspec.Struct):
+    """What a body or a query holds on the original paths: unknown fields are ignored there."""
+
+
+async def read_body(receive: Receive, headers: Headers, limits: Limits) -> bytes:
+    """All of the body. Raises HttpFault: 413 when it is too long, 408 when it comes too slowly or not at all."""
+    declared = headers.get("content-length", "")
+    if declared.isascii() and declared.isdigit() and (len(declared) > len(str(limits.body)) + 1):
+        raise _too_long(limits)
+    if declared.isascii() and declared.isdigit() and int(declared) > limits.body:
+        raise _too_long(limits)
+    loop = asyncio.get_running_loop()
+    begun, parts, size, more = loop.time(), list[bytes](), 0, True
+    while more:
+        try:
+            async with asyncio.timeout_at(begun + limits.body_s + size / limits.body_rate):
+                message = await receive()
+        except TimeoutError:
+            raise HttpFault(408, "slow", "The body did not arrive in time.", "Send it at once.", _CLOSE) from None
+        if message["type"] == "http.disconnect":
+            raise HttpFault(400, "gone", "The client hung up before its body was there.")
+        parts.append(message.get("body", b""))
+        size += len(parts[-1])
+        if size > limits.body:
+            raise _too_long(limits)
+        more = message.get("more_body", False)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def check_type(headers: Headers) -> None:
+    """Refuse a body that does not say that it is JSON: what a web page may send without asking never says so."""
+    said = headers.getlist("content-type")
+    name, *rest = (part.strip().lower() for part in (said[0] if len(said) == 1 else "").split(";"))
+    if name != "application/json" or any(one not in {"", "charset=utf-8", 'charset="utf-8"'} for one in rest):
+        raise HttpFault(
+            415, "type", "The body must be JSON and say so.", "Send the header Content-Type: application/json"
+        )
+
+
+def decode(raw: bytes, kind: type[S]) -> S:
+    """The body as its type. Raises HttpFault."""
+    try:
+        found = msgspec.json.decode(raw, type=kind)
+        json.loads(raw, object_pairs_hook=_without_duplicates)  # the fast decoder lets the last one win
+    except msgspec.ValidationError as fault:
+        raise _shape(fault, "The body") from None
+    except HttpFault:
+        raise
+    except (ValueError, RecursionError, msgspec.MsgspecError) as fault:
+        why = "it is nested too deeply" if isinstance(fault, RecursionError) else str(fault)[:_MOST_ECHOED]
+        raise HttpFault(400, "json", f"The body is no JSON: {why}.") from None
+    return found
+
+
+def parse_query(raw: bytes) -> list[tuple[str, str]]:
+    """The parts of a query string. Raises HttpFault for one that is too long or no UTF-8."""
+    if not raw:
+        return []
+    if len(raw) > MOST_QUERY:
+        raise HttpFault(414, "query", f"The query has {len(raw)} bytes; at most {MOST_QUERY} are taken.")
+    try:
+        return parse_qsl(raw.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=64)
+    except ValueError:
+        raise HttpFault(400, "query", "The query is no list of names and values in UTF-8.") from None
+
+
+def decode_query(parts: list[tuple[str, str]], kind: type[S]) -> S:
+    """The query as its type, whose fields are texts and numbers. Raises HttpFault."""
+    named = dict(parts)
+    if len(named) != len(parts):
+        raise HttpFault(400, "query", "The query names something twice.", "Say each thing once.")
+    try:
+        return msgspec.convert(_said(named), kind, strict=False)
+    except msgspec.ValidationError as fault:
+        raise _shape(fault, "The query") from None
+
+
+def _said(named: Mapping[str, str]) -> dict[str, str]:
+    return {name: text for name, text in named.items() if text}
+
+
+def _shape(fault: Exception, what: str) -> HttpFault:
+    return HttpFault(422, "shape", f"{what} has a wrong shape: {str(fault)[:_MOST_ECHOED]}.", "See /openapi.json")
+
+
+def _too_long(limits: Limits) -> HttpFault:
+    return HttpFault(413, "long", f"The body is too long: at most {limits.body} bytes are taken.", headers=_CLOSE)
+
+
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> None:
+    if len({name for name, _ in pairs}) != len(pairs):
+        raise HttpFault(400, "json", "The body is no JSON that has one meaning: it names something twice.")

@@ -1,0 +1,153 @@
+"""HTTP on one connection, as uvicorn speaks it, with an end for everything that could last for ever.
+
+uvicorn bounds neither how long a request may take to arrive nor how many connections there are. Here a timer runs in
+each state in which it is the client's turn; when it rings, the connection is closed. A connection too many takes the
+place of the one that has been idle longest; when none is idle it is refused with 503.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from typing import Any
+
+import msgspec
+from uvicorn.config import Config
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.server import ServerState
+
+from kranzq.server.app import ON_SOCKET
+from kranzq.server.errors import body_of
+from kranzq.server.service import Limits
+
+_DISCARDED_S = 2.0
+"""So long an unread body is still taken in after the answer, or the client would lose that with the connection."""
+
+
+class Bounded(HttpToolsProtocol):
+    """One connection. `limits` is set by a subclass, for uvicorn makes the instances."""
+
+    limits = Limits()
+
+    def __init__(
+        self,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        super().__init__(config, server_state, app_state, _loop)
+        self._timer: asyncio.TimerHandle | None = None
+        self._stalled: asyncio.TimerHandle | None = None
+        self._idle_since: float | None = None
+        self._on_socket = False
+        self._arriving = False
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
+        """Take it, or refuse it."""
+        super().connection_made(transport)
+        peer = transport.get_extra_info("socket")
+        self._on_socket = peer is not None and peer.family == socket.AF_UNIX
+        if len(self.connections) > self.limits.connections and not self._make_room():
+            self._answer(503, "full", "The server has as many connections as it takes.", "Try again later.")
+            return
+        self._idle_since = self.loop.time()
+        self._ring_in(self.limits.header_s)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Let go of the timers."""
+        self._stop_timer()
+        if self._stalled is not None:
+            self._stalled.cancel()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes of a request; the first ones of each start its time."""
+        if self._idle_since is not None:
+            self._idle_since = None
+            self._ring_in(self.limits.header_s)
+        if self.parser is not None:
+            super().data_received(data)
+
+    def on_message_begin(self) -> None:
+        """A request begins."""
+        super().on_message_begin()
+        self._arriving = True
+        self.scope[ON_SOCKET] = self._on_socket  # type: ignore[literal-required]
+
+    def on_headers_complete(self) -> None:
+        """Its headers are there: from here on the application watches over the body."""
+        self._stop_timer()
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        """All of it is there."""
+        self._arriving = False
+        if self.cycle.response_complete:
+            self._rest()
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        """It has been answered."""
+        super().on_response_complete()
+        if self._arriving:
+            self._ring_in(_DISCARDED_S)
+        elif self.cycle.response_complete:
+            self._rest()
+
+    def pause_writing(self) -> None:
+        """The client does not read."""
+        super().pause_writing()
+        self._stalled = self.loop.call_later(self.limits.stalled_s, self._cut)
+
+    def resume_writing(self) -> None:
+        """It reads again."""
+        if self._stalled is not None:
+            self._stalled.cancel()
+            self._stalled = None
+        super().resume_writing()
+
+    def send_400_response(self, msg: str) -> None:
+        """What is no HTTP, in the form of every other fault."""
+        self._answer(400, "http", msg)
+
+    def _rest(self) -> None:
+        self._idle_since = self.loop.time()
+        self._ring_in(self.limits.idle_s)
+
+    def _make_room(self) -> bool:
+        idle = [one for one in self.connections if isinstance(one, Bounded) and one._idle_since is not None]  # noqa: SLF001
+        oldest = min(idle, key=lambda one: one._idle_since or 0.0, default=None)  # noqa: SLF001
+        if oldest is None or oldest is self:
+            return False
+        oldest._cut()  # noqa: SLF001
+        return True
+
+    def _answer(self, status: int, code: str, sentence: str, hint: str = "") -> None:
+        body = msgspec.json.encode(body_of(sentence, hint, code))
+        head = f"HTTP/1.1 {status} -\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n"
+        self.transport.write(head.encode() + b"connection: close\r\n\r\n" + body)
+        self.transport.close()
+
+    def _ring_in(self, seconds: float) -> None:
+        self._stop_timer()
+        self._timer = self.loop.call_later(seconds, self._rang)
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _rang(self) -> None:
+        if self.transport.is_closing():
+            return
+        if self._idle_since is None and not self._arriving_body():
+            self._answer(408, "slow", "The request did not arrive in time.")
+        else:
+            self.transport.close()
+
+    def _arriving_body(self) -> bool:
+        return self.cycle is not None and self.cycle.response_complete and self._arriving
+
+    def _cut(self) -> None:
+        self.transport.abort()

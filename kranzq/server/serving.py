@@ -1,0 +1,178 @@
+"""One server process, from its sockets to its exit: within two seconds of the first signal, with code 0.
+
+uvicorn raises the signal again when it is done, so that nothing after it would run, and waits for open streams without
+end; so the signals are ours, and `closing` is the sign by which everything that waits comes to an end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import uvicorn
+
+from kranzq.leases.sweeper import Sweeper
+from kranzq.server.access import Door, host_names
+from kranzq.server.app import App
+from kranzq.server.listening import BACKLOG, Address, SocketFile
+from kranzq.server.protocol import Bounded
+from kranzq.server.routing import Part
+from kranzq.server.service import Limits, Service
+from kranzq.server.table import PARTS, table
+from kranzq.server.telling import tell, tell_fault
+from kranzq.wiring import serving as wiring
+from kranzq.wiring import working
+
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_END_S = 1
+"""So long open requests may take to end, once they were told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What was asked for on the command line."""
+
+    directory: str
+    url: str | None = None
+    socket: str | None = None
+    listen: str | None = None
+    allow_remote: bool = False
+    host_names: tuple[str, ...] = ()
+    origins: tuple[str, ...] = ()
+    limits: Limits = field(default_factory=Limits)
+
+
+class Server(uvicorn.Server):
+    """uvicorn's, whose signals are somebody else's; `ready` is called when it takes requests."""
+
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._ready = ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to take requests."""
+        await super().startup(sockets)
+        self._ready()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave them alone."""
+        yield
+
+
+def serve(options: Options, environ: Mapping[str, str], ready: Callable[[list[str]], None]) -> None:
+    """Serve until a signal comes; `ready` is told the URLs when requests are taken. Raises what cannot be begun."""
+    address = Address.parse(options.listen) if options.listen else None
+    if options.socket is None:
+        wiring.make_socket_folder(environ)
+    file = SocketFile(os.path.abspath(options.socket or wiring.default_socket(environ)))
+    store = working.open_work(options.url, environ, options.directory)
+    service = Service(store, environ, options.directory, options.limits)
+    try:
+        sockets = [file.open()]
+        try:
+            urls = [f"unix:{file.path}"]
+            hosts: frozenset[str] = frozenset()
+            if address is not None:
+                sockets.append(address.open(allow_remote=options.allow_remote))
+                port = sockets[-1].getsockname()[1]
+                hosts = host_names(address.host, port, list(options.host_names))
+                shown = f"[{address.host}]" if ":" in address.host else address.host
+                urls.append(f"http://{shown}:{port}")
+            door = Door(store.agents, lambda: None, hosts, frozenset(options.origins), service.counters)
+            sweeper = working.sweeper(store, working.work_config(environ, options.directory).work)
+            app = App(service, door, table())
+            config = _config(app, options.limits)
+            with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
+                runner.run(_run(app, config, sockets, (*PARTS, _sweeping(sweeper)), lambda: ready(urls)))
+                if service.pool.running or service.waiting_pool.running:
+                    _leave(file)  # a thread that the store keeps waiting would keep the process
+        finally:
+            file.close()
+    finally:
+        service.close()
+
+
+async def _run(
+    app: App, config: uvicorn.Config, sockets: list[socket.socket], parts: tuple[Part, ...], ready: Callable[[], None]
+) -> None:
+    service, loop = app.service, asyncio.get_running_loop()
+    _quiet()
+    server = Server(config, ready)
+
+    def stop() -> None:
+        service.closing.set()
+        server.should_exit = True
+
+    for number in SIGNALS:
+        loop.add_signal_handler(number, stop)
+    running = [asyncio.create_task(_watched(part, service)) for part in parts]
+    await server.serve(sockets)
+    for task in running:
+        task.cancel()
+    await asyncio.gather(*running, return_exceptions=True)
+
+
+def _config(app: App, limits: Limits) -> uvicorn.Config:
+    protocol = type("Protocol", (Bounded,), {"limits": limits})
+    return uvicorn.Config(
+        app,
+        http=protocol,
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        backlog=BACKLOG,
+        timeout_keep_alive=int(limits.idle_s) + 1,
+        timeout_graceful_shutdown=_END_S,
+    )
+
+
+async def _watched(part: Part, service: Service) -> None:
+    """Run a part; a fault of one is told and does not end the others."""
+    try:
+        await part(service)
+    except Exception as fault:  # noqa: BLE001 - what serves requests goes on
+        tell_fault(f"the part {getattr(part, '__module__', '')}.{getattr(part, '__name__', part)}", fault)
+
+
+def _sweeping(sweeper: Sweeper) -> Part:
+    async def sweeping(service: Service) -> None:
+        """Sweep as a daemon does, in one thread after the other."""
+        while not service.closing.is_set():
+            await service.pool.run(sweeper.sweep_if_due)
+            await service.until_closing(max(0.1, sweeper.due_in()))
+
+    return sweeping
+
+
+def _quiet() -> None:
+    """Let uvicorn say only what is a fault, and nothing of what strangers send."""
+
+    class Tells(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            fault = record.exc_info[1] if record.exc_info else None
+            if fault is not None and not isinstance(fault, asyncio.CancelledError):
+                tell_fault("an answer that had begun", fault)
+
+    for name in ("uvicorn", "uvicorn.error", "uvicorn.access"):
+        logging.getLogger(name).propagate = False
+    logger = logging.getLogger("uvicorn.error")
+    logger.handlers[:] = [Tells()]
+    logger.setLevel(logging.ERROR)
+
+
+def _leave(file: SocketFile) -> None:
+    file.close()
+    tell("A call of the store is still waiting; it is left to end by itself.")
+    sys.stdout.flush()
+    os._exit(0)

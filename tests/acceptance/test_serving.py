@@ -1,0 +1,79 @@
+"""`kranzq serve` as its user meets it: where it listens, how it ends, and a life of an item over HTTP."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.servers import Served, serving
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """One server for the tests that only call it."""
+    with serving(tmp_path_factory.mktemp("served")) as one:
+        yield one
+
+
+def test_an_item_lives_over_http(served: Served) -> None:
+    """Enqueued by the operator, claimed and completed by an agent; a stale fence is told apart from an unknown id."""
+    token = served.agent("worker")
+    made = served.ask("POST", "/v1/work", {"title": "a", "payload": "b"}).json
+    given = served.ask("POST", "/v1/work/claim", {}, token=token).json
+    ended = served.ask("POST", f"/v1/work/{made['id']}/complete", {"attempt": 1, "result": "well"}, token=token)
+    stale = served.ask("POST", f"/v1/work/{made['id']}/complete", {"attempt": 2}, token=token)
+    unknown = served.ask("POST", "/v1/work/nothing/complete", {"attempt": 1}, token=token)
+
+    assert made["created"]
+    assert (given["claimed"], given["attempt"], given["item"]["id"]) == (True, 1, made["id"])
+    assert (ended.status, ended.json) == (200, {"ok": True})
+    assert (stale.status, stale.json["code"], unknown.status) == (409, "lost", 404)
+
+
+def test_the_socket_is_the_users_alone(served: Served) -> None:
+    """Its folder is 0700 and it is 0600, whatever the umask."""
+    found = os.stat(served.socket)
+
+    assert stat.S_ISSOCK(found.st_mode)
+    assert stat.S_IMODE(found.st_mode) == 0o600
+    assert stat.S_IMODE(os.stat(os.path.dirname(served.socket)).st_mode) == 0o700
+
+
+def test_a_second_server_is_refused_and_told_who_has_the_socket(served: Served) -> None:
+    """A live server is never put aside."""
+    words = [sys.executable, "-m", "kranzq", "serve", "--url", served.url]
+    second = subprocess.run(words, env=served.environ, capture_output=True, text=True, check=False, timeout=30)
+
+    assert served.process is not None
+    assert second.returncode == 4
+    assert f"process {served.process.pid}" in second.stderr
+    assert served.ask("GET", "/v1/nothing").status == 404
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_signal_ends_it_with_code_0_and_the_socket_goes(tmp_path: Path, number: signal.Signals) -> None:
+    """What asks for the end gets it, and nothing is left that a client could take for a server."""
+    with serving(tmp_path) as one:
+        code = one.stop(number)
+
+    assert code == 0
+    assert not os.path.lexists(one.socket)
+
+
+def test_the_socket_of_a_dead_server_is_replaced(tmp_path: Path) -> None:
+    """A server that was killed leaves its socket; the next one serves."""
+    with serving(tmp_path) as one:
+        one.kill()
+        left = os.path.lexists(one.socket)
+        one.start()
+        answer = one.ask("GET", "/v1/nothing")
+
+    assert left
+    assert answer.status == 404
