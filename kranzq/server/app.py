@@ -26,6 +26,8 @@ from kranzq.server.telling import tell_fault
 
 ON_SOCKET = "kranzq.on_socket"
 """In a scope: the request came over the Unix socket."""
+CONNECTION = "kranzq.connection"
+"""In a scope: what uvicorn knows of the request's connection."""
 ALWAYS = (
     (b"x-agentmux-srv-version", __version__.encode()),
     (b"cache-control", b"no-store"),
@@ -97,6 +99,7 @@ class App:
             bodies.decode_query(query, route.query) if route.query is not None else None,
             await self._body(route, headers, receive),
             receive,
+            scope.get(CONNECTION),
         )
         value = await route.run(call)
         return value if isinstance(value, Response) else _json(value)

@@ -16,7 +16,7 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
-from kranzq.server.app import ON_SOCKET
+from kranzq.server.app import CONNECTION, ON_SOCKET
 from kranzq.server.errors import body_of
 from kranzq.server.service import Limits
 
@@ -79,6 +79,7 @@ class Bounded(HttpToolsProtocol):
         """Its headers are there: from here on the application watches over the body."""
         self._stop_timer()
         super().on_headers_complete()
+        self.scope[CONNECTION] = self.cycle  # type: ignore[literal-required]
 
     def on_message_complete(self) -> None:
         """All of it is there."""

@@ -39,6 +39,13 @@ class Call:
     query: Any
     body: Any
     receive: Receive
+    connection: Any = None
+    """uvicorn's state of the request, of which only `disconnected` is read; None in a test without a connection."""
+
+    @property
+    def has_hung_up(self) -> bool:
+        """Whether the client has gone, as far as is known."""
+        return bool(getattr(self.connection, "disconnected", False))
 
     async def hung_up(self) -> None:
         """Wait until the client has gone. For coroutine handlers; to be cancelled when the answer is ready."""

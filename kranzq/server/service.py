@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import collections
-import functools
 import secrets
-import threading
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from typing import TYPE_CHECKING
 
 from kranzq.backend.presence import SharedStore
+from kranzq.server.pool import Pool
+from kranzq.server.waiting import Waiting
 
 if TYPE_CHECKING:
     from kranzq.server.routing import Route
 
-P = ParamSpec("P")
-R = TypeVar("R")
 Observer = Callable[["Route | None", int, float], None]
 """Is told of each answer: its route (None: there was none), status, and seconds from the first byte to the last."""
 
@@ -48,34 +45,6 @@ class Limits:
     """The longest wait for work that may be asked for."""
 
 
-class Pool:
-    """Threads for calls that block."""
-
-    def __init__(self, threads: int, name: str) -> None:
-        self._executor = ThreadPoolExecutor(threads, thread_name_prefix=name)
-        self._mutex = threading.Lock()
-        self.running = 0
-        """Calls that have begun and not returned."""
-
-    async def run(self, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call it in a thread. Whoever is cancelled meanwhile leaves the call running to its end."""
-        call = functools.partial(function, *args, **kwargs)
-        return await asyncio.get_running_loop().run_in_executor(self._executor, self._counted, call)
-
-    def close(self) -> None:
-        """Take no more calls; those that run are not waited for."""
-        self._executor.shutdown(wait=False, cancel_futures=True)
-
-    def _counted(self, call: Callable[[], R]) -> R:
-        with self._mutex:
-            self.running += 1
-        try:
-            return call()
-        finally:
-            with self._mutex:
-                self.running -= 1
-
-
 @dataclass
 class Service:
     """One server process. Everything in it belongs to the loop's thread but the store, which threads share."""
@@ -95,7 +64,7 @@ class Service:
         """Make the threads."""
         self.closing = asyncio.Event()
         self.pool = Pool(self.limits.threads, "store")
-        self.waiting_pool = Pool(self.limits.waiting_threads, "waiting")
+        self.waiting = Waiting(self)
 
     async def until_closing(self, seconds: float) -> bool:
         """Wait so long, or until the server closes; whether it does."""
@@ -109,5 +78,5 @@ class Service:
     def close(self) -> None:
         """Let go of threads and store."""
         self.pool.close()
-        self.waiting_pool.close()
+        self.waiting.close()
         self.store.close()

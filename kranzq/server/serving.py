@@ -92,8 +92,8 @@ def serve(options: Options, environ: Mapping[str, str], ready: Callable[[list[st
             config = _config(app, options.limits)
             with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
                 runner.run(_run(app, config, sockets, (*PARTS, _sweeping(sweeper)), lambda: ready(urls)))
-                if service.pool.running or service.waiting_pool.running:
-                    _leave(file)  # a thread that the store keeps waiting would keep the process
+                if service.pool.running or service.waiting.running:
+                    _leave(file, tells=bool(service.pool.running))  # a thread that waits would keep the process
         finally:
             file.close()
     finally:
@@ -171,8 +171,10 @@ def _quiet() -> None:
     logger.setLevel(logging.ERROR)
 
 
-def _leave(file: SocketFile) -> None:
+def _leave(file: SocketFile, *, tells: bool) -> None:
+    """End the process although threads wait: what they had begun in the store is done whole or not at all."""
     file.close()
-    tell("A call of the store is still waiting; it is left to end by itself.")
+    if tells:
+        tell("A call of the store is still waiting; the server ends without it.")
     sys.stdout.flush()
     os._exit(0)

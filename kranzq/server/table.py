@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
-from kranzq.server import work_routes
+from kranzq.server import batch_routes, look_routes, work_routes
 from kranzq.server.routing import Part, Route, Table
+from kranzq.server.service import Service
 
-ROUTES: tuple[Route, ...] = (*work_routes.ROUTES,)
-PARTS: tuple[Part, ...] = ()
+ROUTES: tuple[Route, ...] = (
+    *work_routes.ROUTES,
+    *batch_routes.ROUTES,
+    *look_routes.ROUTES,
+)
+
+
+async def waking(service: Service) -> None:
+    """Let nobody wait for work any longer when the server closes."""
+    await service.waiting.until_closing()
+
+
+PARTS: tuple[Part, ...] = (waking,)
 
 
 def table() -> Table:

@@ -10,10 +10,12 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from kranzq.model.work import MOST_ATTEMPTS, MOST_NAME, MOST_TITLE
+from kranzq.model.work import MOST_ATTEMPTS, MOST_BATCH, MOST_NAME, MOST_PAGE, MOST_TITLE
 from kranzq.server.bodies import Given
 
 Word = Annotated[str, Meta(extra_json_schema={"maxLength": MOST_NAME})]
+Ending = Literal["succeeded", "failed"]
+MOST_DELAY_MS, MOST_KINDS = 30 * 86_400_000, 16
 State = Literal["open", "delayed", "claimed", "lapsed", "done", "failed", "cancelled"]
 
 
@@ -56,12 +58,87 @@ class ClaimBody(Given):
     request_id: Annotated[Word, Meta(description="The same one again gives the same item and attempt.")] = ""
 
 
+class ManyClaimsBody(Given):
+    """What a claimer takes, and how many at most."""
+
+    limit: Annotated[int, _range(1, MOST_BATCH)]
+    kind: Word = ""
+    kinds: list[Word] = msgspec.field(default_factory=list)
+    groups: list[Word] = msgspec.field(default_factory=list)
+    lease_ms: Lease = None
+
+
+class ManyItemsBody(Given):
+    """Items that are enqueued together, or none of them."""
+
+    items: Annotated[list[NewItemBody], Meta(extra_json_schema={"maxItems": MOST_BATCH})]
+
+
+class HeartbeatBody(Given):
+    """A claim that is still worked on."""
+
+    attempt: Fence
+    lease_ms: Lease = None
+
+
 class CompleteBody(Given):
     """The end of a claim."""
 
     attempt: Fence
     result: str = ""
-    outcome: Literal["succeeded", "failed"] = "succeeded"
+    outcome: Ending = "succeeded"
+
+
+class EndBody(Given):
+    """The end of one claim of many."""
+
+    id: Word
+    attempt: Fence
+    result: str = ""
+    outcome: Ending = "succeeded"
+
+
+class ManyEndsBody(Given):
+    """Ends that are recorded together; one that is refused does not stop the others."""
+
+    ends: Annotated[list[EndBody], Meta(extra_json_schema={"maxItems": MOST_BATCH})]
+
+
+class ReleaseBody(Given):
+    """A claim that is given back."""
+
+    attempt: Fence
+    reason: str = ""
+    declined: Annotated[bool, Meta(description="Not tried at all: uses up no attempt.")] = False
+    delay_ms: Annotated[int, _range(0, MOST_DELAY_MS, "Nobody gets it before that has passed.")] = 0
+
+
+class ReasonBody(Given):
+    """Why an item is cancelled."""
+
+    reason: str = ""
+
+
+class PruneBody(Given):
+    """How long ago an item must have ended to be removed."""
+
+    older_than_s: Annotated[float, Meta(extra_json_schema={"minimum": 0})]
+
+
+class PageQuery(Given):
+    """Which items."""
+
+    state: Annotated[State | None, Meta(description="Of this state only; `open` finds `delayed` and `lapsed` too.")] = (
+        None
+    )
+    limit: Annotated[int, Meta(description="At most so many, from 1 to 500; a page may be shorter.")] = 50
+    cursor: Annotated[str | None, Meta(description="Where a page before this one ended.")] = None
+
+
+class UnseenQuery(Given):
+    """How many."""
+
+    limit: Annotated[int, _range(0, MOST_PAGE)] = 100
 
 
 class Item(msgspec.Struct):
@@ -105,6 +182,127 @@ class Claimed(msgspec.Struct):
     claimed: bool
     attempt: int | msgspec.UnsetType = msgspec.UNSET
     item: Item | msgspec.UnsetType = msgspec.UNSET
+
+
+class ClaimOfItem(msgspec.Struct):
+    """One item that was claimed; every later call shows its attempt."""
+
+    attempt: int
+    item: Item
+
+
+class Claims(msgspec.Struct):
+    """What was claimed, in the order in which it waited."""
+
+    claims: list[ClaimOfItem]
+
+
+class ShortEnqueued(msgspec.Struct):
+    """One item of many, and whether this call made it."""
+
+    id: str
+    created: bool
+
+
+class ManyEnqueued(msgspec.Struct):
+    """As many as were sent, in their order."""
+
+    items: list[ShortEnqueued]
+
+
+class Renewed(msgspec.Struct):
+    """The lease as it is now."""
+
+    ok: Literal[True]
+    attempt: int
+    claim_expires: int | None
+
+
+class Ended(msgspec.Struct):
+    """What became of one end."""
+
+    id: str
+    ok: bool
+    error: str | msgspec.UnsetType = msgspec.UNSET
+    code: str | msgspec.UnsetType = msgspec.UNSET
+    state: str | msgspec.UnsetType = msgspec.UNSET
+    cancelled: str | msgspec.UnsetType | None = msgspec.UNSET
+
+
+class ManyEnded(msgspec.Struct):
+    """As many as were sent, in their order."""
+
+    ends: list[Ended]
+
+
+class Released(msgspec.Struct):
+    """Where the item is now: `open`, `delayed`, or `failed` when its attempts are used up."""
+
+    ok: Literal[True]
+    state: State
+
+
+class Cancelled(msgspec.Struct):
+    """`cancelled` is false when the item had ended before."""
+
+    ok: Literal[True]
+    cancelled: bool
+
+
+class Items(msgspec.Struct):
+    """Some items."""
+
+    items: list[Item]
+
+
+class PageOfItems(msgspec.Struct):
+    """Some items, newest change first, and where the next page begins; null: this was the last."""
+
+    items: list[Item]
+    cursor: str | None
+
+
+class AttemptSeen(msgspec.Struct):
+    """One claim of an item. `ended` is null while it counts."""
+
+    attempt: int
+    holder: str
+    holder_uid: str
+    claimed_at: int
+    ended_at: int | None
+    ended: Literal["done", "failed", "released", "declined", "lapsed", "cancelled"] | None
+    why: str
+
+
+class Attempts(msgspec.Struct):
+    """Every claim of an item, oldest first."""
+
+    attempts: list[AttemptSeen]
+
+
+class StatsSeen(msgspec.Struct):
+    """What there is, counted; sizes are bytes."""
+
+    states: dict[str, int]
+    unseen: int
+    overdue: int
+    oldest_open: int | None
+    size: int
+    log_size: int
+
+
+class Recovered(msgspec.Struct):
+    """What a sweep did."""
+
+    lapsed: list[str]
+    failed: list[str]
+    opened: int
+
+
+class Pruned(msgspec.Struct):
+    """How many were removed."""
+
+    removed: int
 
 
 class Done(msgspec.Struct):

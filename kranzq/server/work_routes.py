@@ -1,14 +1,19 @@
-"""The work queue on `/v1/work…`: enqueue, claim, and what a holder says of its claim."""
+"""The work queue on `/v1/work…`: enqueue, claim, what a holder says of its claim, and cancel."""
 
 from __future__ import annotations
 
+import asyncio
+
 from kranzq.backend import Wanted
+from kranzq.errors import KranzqError
 from kranzq.model.agents import Scope
 from kranzq.model.outcome import Outcome
-from kranzq.model.work import DEFAULT_ATTEMPTS, Held, NewItem, Target
+from kranzq.model.work import DEFAULT_ATTEMPTS, Held, ItemClaim, NewItem, Target, check_number
 from kranzq.model.work_json import claim_json, item_json
 from kranzq.server import work_bodies as forms
 from kranzq.server.routing import Call, Route
+
+HUNG_UP = "the claimer hung up before it was told"
 
 
 def enqueue(call: Call) -> object:
@@ -17,12 +22,36 @@ def enqueue(call: Call) -> object:
     return {"id": accepted.entry.id, "created": accepted.created, "item": item_json(accepted.entry)}
 
 
-def claim(call: Call) -> object:
-    """Take the first item that the caller may have."""
+async def claim(call: Call) -> object:
+    """Take the first item that the caller may have, and perhaps wait for one.
+
+    An item that was claimed for somebody who has hung up meanwhile goes back at once, unless a request id lets the
+    same claimer ask for it again.
+    """
     said: forms.ClaimBody = call.body
-    wanted = Wanted(kind=said.kind, groups=groups_of(call, said.groups))
-    found = call.service.store.claim(call.caller.holder, wanted, lease_ms=said.lease_ms, request_id=said.request_id)
+    check_number("wait_ms", said.wait_ms, 0, call.service.limits.wait_ms)
+
+    def take() -> ItemClaim | None:
+        return first_of(call, said.kind, said.kinds, said.groups, lease_ms=said.lease_ms, request_id=said.request_id)
+
+    waiting, asked_at = call.service.waiting, call.service.waiting.hints
+    found = await call.service.pool.run(take)
+    if found is None and said.wait_ms > 0:
+        gone = asyncio.create_task(call.hung_up())
+        try:
+            found = await waiting.until_there_is_one(take, said.wait_ms / 1000, gone, asked_at)
+        finally:
+            gone.cancel()
+    if found is not None and call.has_hung_up and not said.request_id:
+        await call.service.pool.run(give_back, call, found)
     return {"claimed": False} if found is None else {"claimed": True} | claim_json(found)
+
+
+def heartbeat(call: Call) -> object:
+    """A lease from now on."""
+    said: forms.HeartbeatBody = call.body
+    found = call.service.store.heartbeat(held(call, said.attempt), said.lease_ms)
+    return {"ok": True, "attempt": found.attempt, "claim_expires": found.item.claim_expires}
 
 
 def complete(call: Call) -> object:
@@ -30,6 +59,22 @@ def complete(call: Call) -> object:
     said: forms.CompleteBody = call.body
     call.service.store.finish(held(call, said.attempt), Outcome(said.outcome), said.result)
     return {"ok": True}
+
+
+def release(call: Call) -> object:
+    """Give a claim back."""
+    said: forms.ReleaseBody = call.body
+    state = call.service.store.release(
+        held(call, said.attempt), said.reason, declined=said.declined, delay_ms=said.delay_ms
+    )
+    return {"ok": True, "state": state.value}
+
+
+def cancel(call: Call) -> object:
+    """End an item, whoever holds it."""
+    said: forms.ReasonBody | None = call.body
+    done = call.service.store.cancel(call.path["id"], said.reason if said is not None else "")
+    return {"ok": True, "cancelled": done}
 
 
 def new_item(call: Call, said: forms.NewItemBody) -> NewItem:
@@ -49,15 +94,37 @@ def new_item(call: Call, said: forms.NewItemBody) -> NewItem:
     )
 
 
-def groups_of(call: Call, asked: list[str]) -> frozenset[str]:
-    """The groups whose items the caller takes: its own, or those of them that it asks for."""
+def first_of(
+    call: Call, kind: str, kinds: list[str], groups: list[str], *, lease_ms: int | None, request_id: str
+) -> ItemClaim | None:
+    """The first item of the first of these kinds that has one."""
+    for one in wanted(call, kind, kinds, groups):
+        found = call.service.store.claim(call.caller.holder, one, lease_ms=lease_ms, request_id=request_id)
+        if found is not None:
+            return found
+    return None
+
+
+def wanted(call: Call, kind: str, kinds: list[str], groups: list[str]) -> list[Wanted]:
+    """What a claimer takes, one after the other: the groups are the agent's, cut to those that it asks for."""
     agent = call.caller.agent
-    return agent.groups_of(asked) if agent is not None else frozenset()
+    mine = agent.groups_of(groups) if agent is not None else frozenset()
+    asked = list(dict.fromkeys([*([kind] if kind or not kinds else []), *kinds]))
+    check_number("the number of kinds", len(asked), 1, forms.MOST_KINDS)
+    return [Wanted(kind=one, groups=mine) for one in asked]
 
 
 def held(call: Call, attempt: int) -> Held:
     """The claim that a call is about."""
     return Held(call.path["id"], attempt, call.caller.holder)
+
+
+def give_back(call: Call, claimed: ItemClaim) -> None:
+    """Undo a claim of which nobody knows; it used up no attempt. What cannot be given back now lapses later."""
+    try:
+        call.service.store.release(claimed, HUNG_UP, declined=True)
+    except KranzqError:
+        return
 
 
 ROUTES: tuple[Route, ...] = (
@@ -75,10 +142,21 @@ ROUTES: tuple[Route, ...] = (
         "POST",
         "/v1/work/claim",
         claim,
-        "Claim the first item that you may have: highest priority, then the oldest.",
+        "Claim the first item that you may have: highest priority, then the oldest. With `wait_ms`, wait for one.",
         Scope.WORK,
         forms.Claimed,
         forms.ClaimBody,
+        needs_agent=True,
+    ),
+    Route(
+        "POST",
+        "/v1/work/{id}/heartbeat",
+        heartbeat,
+        "Say that a claim is still worked on: its lease begins anew.",
+        Scope.WORK,
+        forms.Renewed,
+        forms.HeartbeatBody,
+        statuses=(404, 409),
         needs_agent=True,
     ),
     Route(
@@ -91,5 +169,27 @@ ROUTES: tuple[Route, ...] = (
         forms.CompleteBody,
         statuses=(404, 409),
         needs_agent=True,
+    ),
+    Route(
+        "POST",
+        "/v1/work/{id}/release",
+        release,
+        "Give a claim back to its old place.",
+        Scope.WORK,
+        forms.Released,
+        forms.ReleaseBody,
+        statuses=(404, 409),
+        needs_agent=True,
+    ),
+    Route(
+        "DELETE",
+        "/v1/work/{id}",
+        cancel,
+        "Cancel an item, claimed or not; its holder learns of it at its next call.",
+        Scope.WORK,
+        forms.Cancelled,
+        forms.ReasonBody,
+        body_optional=True,
+        statuses=(404,),
     ),
 )
