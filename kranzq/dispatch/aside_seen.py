@@ -56,6 +56,12 @@ def quarantined_as(queue: Quarantine, mission: str, newer_than: int | None) -> t
     return None
 
 
+def mission_of_aside(name: str) -> str | None:
+    """The mission that a quarantined file was for, if its name tells."""
+    found = _ENTRY_NAME.fullmatch(name)
+    return found[2] if found is not None else None
+
+
 def means(name: str, mission: str) -> bool:
     """Whether the name of a bad file seems to be meant for a mission."""
     stem = name.rpartition("/")[2].removesuffix(".json").removesuffix(".json.why")

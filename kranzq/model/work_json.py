@@ -37,6 +37,11 @@ def item_json(item: WorkItem) -> dict[str, object]:
     }
 
 
+def told_json(item: WorkItem) -> dict[str, object]:
+    """One item without its payload and result, which may have a megabyte each: for whoever is told of a change."""
+    return {name: value for name, value in item_json(item).items() if name not in {"payload", "result"}}
+
+
 def claim_json(claim: ItemClaim) -> dict[str, object]:
     """What a claimer got; `attempt` is what every later call must show."""
     return {"attempt": claim.attempt, "item": item_json(claim.item)}

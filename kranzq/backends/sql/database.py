@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
+from kranzq.backend.watching import Waits
 from kranzq.backends.sql.schema import Schema
 
 R = TypeVar("R")
@@ -94,6 +95,10 @@ class Database(Protocol):
 
     def size(self) -> Size:
         """What it takes on disk."""
+        ...
+
+    def waits(self) -> Waits:
+        """How callers of this process had to wait for others before they could write."""
         ...
 
     def close(self) -> None:

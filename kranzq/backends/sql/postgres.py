@@ -17,6 +17,7 @@ from typing import TypeVar
 
 import psycopg
 
+from kranzq.backend.watching import Waits
 from kranzq.backends.sql.connections import Connection, Connections
 from kranzq.backends.sql.database import Row, Size, StatementCall, Transaction
 from kranzq.backends.sql.faults import is_clash, is_lost, named
@@ -66,6 +67,7 @@ class PostgresDatabase:
         self._patience = patience_s
         self._listener = Listener(self._connections)
         self._pid = os.getpid()
+        self._clashes, self._clashed_s = 0, 0.0
 
     @property
     def where(self) -> str:
@@ -107,6 +109,10 @@ class PostgresDatabase:
         row = self._run(lambda transaction: transaction.ask(_SIZE)[0], _READ, self._patience)
         return Size(int(row["bytes"]), 0)
 
+    def waits(self) -> Waits:
+        """How often an act was run again because another one was in the way, and how long those runs took."""
+        return Waits(self._clashes, self._clashed_s)
+
     def close(self) -> None:
         """Close the connections; the next call opens anew."""
         self._listener.close()
@@ -118,6 +124,7 @@ class PostgresDatabase:
         clashes = losses = 0
         while True:
             connection: Connection | None = None
+            begun = time.monotonic()
             try:
                 with self._connections.borrowed(until) as connection:
                     return _once(connection, act, head, until, single=single)
@@ -132,6 +139,7 @@ class PostgresDatabase:
                     clashes += 1
                     again = clashes < _MOST_CLASHES
                     time.sleep(random.uniform(0, 0.002 * clashes))  # noqa: S311 - only so that two do not meet again
+                    self._clashes, self._clashed_s = self._clashes + 1, self._clashed_s + time.monotonic() - begun
                 if not again or time.monotonic() >= until:
                     raise named(fault, self.where, patience) from fault
 

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
+from kranzq.backend.watching import Waits
 from kranzq.backends.sql.commits import Call, Commits
 from kranzq.backends.sql.database import Row, Size, StatementCall, Transaction
 from kranzq.backends.sql.hints import Glances
@@ -147,6 +148,10 @@ class SqliteDatabase:
     def size(self) -> Size:
         """Bytes of the file and of the log beside it."""
         return Size(bytes_of(self._path), bytes_of(self._path + "-wal"))
+
+    def waits(self) -> Waits:
+        """How callers waited for writers of other processes."""
+        return self._lock.waits
 
     def close(self) -> None:
         """Close every connection; the next call opens anew. A child of a fork leaves those of its parent alone."""

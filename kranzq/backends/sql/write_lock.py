@@ -9,7 +9,9 @@ from __future__ import annotations
 import fcntl
 import os
 import threading
+import time
 
+from kranzq.backend.watching import Waits
 from kranzq.backends.sql.sqlite_faults import not_allowed
 from kranzq.errors import StoreLocked, StoreUnavailable
 
@@ -21,6 +23,12 @@ class WriteLock:
         self._path = path
         self._fd = -1
         self._waiter: _Waiter | None = None
+        self._waited, self._waited_s = 0, 0.0
+
+    @property
+    def waits(self) -> Waits:
+        """How often it was not to be had at once, and how long that took."""
+        return Waits(self._waited, self._waited_s)
 
     def take(self, seconds: float) -> None:
         """Wait for the lock. Raises StoreLocked when it was not to be had in time."""
@@ -29,7 +37,11 @@ class WriteLock:
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            self._wait(seconds)
+            begun = time.monotonic()
+            try:
+                self._wait(seconds)
+            finally:
+                self._waited, self._waited_s = self._waited + 1, self._waited_s + time.monotonic() - begun
 
     def let_go(self) -> None:
         """Free it for the next one."""

@@ -44,6 +44,7 @@ PLANS: dict[str, str] = {
     "open_due": "kranzq_due",
     "page": "kranzq_listed",
     "page_keys": "kranzq_listed",
+    "changed": "kranzq_listed",
     "claimed_before": "kranzq_requests",
     "heartbeat": "sqlite_autoindex_kranzq_items_1",
     "finish": "sqlite_autoindex_kranzq_items_1",
@@ -78,7 +79,7 @@ def values(**more: object) -> dict[str, object]:
     names = (
         "boot now wall holder holder_uid lease request_id kind most id attempt state result why declined delay before"
         " before_seq title target target_agent target_agent_uid target_group priority max_attempts created_by"
-        " created_by_uid not_before digest"
+        " created_by_uid not_before digest since span"
     )
     return (
         dict.fromkeys(names.split(), 0)

@@ -123,6 +123,19 @@ def test_past_the_deadline_nothing_is_kept(path: str) -> None:
     wait_for(lambda: not threads() - before, "their threads end")
 
 
+def test_waits_are_counted_also_those_in_vain(path: str) -> None:
+    """An operator sees from them that a program, or a disk, keeps everybody waiting."""
+    lock = WriteLock(path)
+    lock.take(0.01)
+    lock.let_go()
+    assert lock.waits.count == 0
+    with held_elsewhere(path), pytest.raises(StoreLocked):
+        lock.take(0.02)
+
+    assert lock.waits.count == 1
+    assert lock.waits.seconds >= 0.02
+
+
 def test_who_was_interrupted_while_it_waited_keeps_nothing(path: str) -> None:
     """A signal that raises takes the caller away, and the lock is free for others when its holder lets go."""
     if threading.current_thread() is not threading.main_thread():

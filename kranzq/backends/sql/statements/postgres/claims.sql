@@ -108,7 +108,9 @@ with mine as (
           else lower(a.holder collate "C") = lower(:holder collate "C") end
     for update of i
 ), kept as (
-    update kranzq_items k set state = 'claimed', claim_expires = :wall + :lease from mine where k.seq = mine.seq
+    update kranzq_items k set state = 'claimed', claim_expires = :wall + :lease,
+        updated_at = case when k.state = 'lapsed' then :wall else k.updated_at end
+    from mine where k.seq = mine.seq
     returning k.*
 ), noted as (
     update kranzq_attempts a set ended_at = null, ended = null, why = ''
@@ -124,7 +126,9 @@ with mine as (
           else lower(claimed_by collate "C") = lower(:holder collate "C") end
     for update
 ), kept as (
-    update kranzq_items k set state = 'claimed', claim_expires = :wall + :lease from mine where k.seq = mine.seq
+    update kranzq_items k set state = 'claimed', claim_expires = :wall + :lease,
+        updated_at = case when k.state = 'lapsed' then :wall else k.updated_at end
+    from mine where k.seq = mine.seq
     returning k.*
 ), noted as (
     update kranzq_attempts a set ended_at = null, ended = null, why = ''

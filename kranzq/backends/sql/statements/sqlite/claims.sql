@@ -69,7 +69,8 @@ values (:seq, :attempts, :holder, :holder_uid, :request_id, :wall);
 select :request_id as waits_for_nobody;
 
 -- name: claimed_before
-update kranzq_items set state = 'claimed', claim_expires = :wall + :lease, lease_boot = :boot, lease_ends = :now + :lease
+update kranzq_items set state = 'claimed', claim_expires = :wall + :lease, lease_boot = :boot, lease_ends = :now + :lease,
+    updated_at = case when state = 'lapsed' then :wall else updated_at end
 where seq in (
     select i.seq from kranzq_attempts a join kranzq_items i on i.seq = a.seq and i.attempts = a.attempt
     where a.request_id = :request_id and a.request_id <> '' and i.state in ('claimed', 'lapsed')
@@ -80,7 +81,8 @@ returning *, (select payload from kranzq_payloads p where p.seq = kranzq_items.s
 update kranzq_attempts set ended_at = null, ended = null, why = '' where seq = :seq and attempt = :attempts;
 
 -- name: heartbeat
-update kranzq_items set state = 'claimed', claim_expires = :wall + :lease, lease_boot = :boot, lease_ends = :now + :lease
+update kranzq_items set state = 'claimed', claim_expires = :wall + :lease, lease_boot = :boot, lease_ends = :now + :lease,
+    updated_at = case when state = 'lapsed' then :wall else updated_at end
 where id = :id and attempts = :attempt and state in ('claimed', 'lapsed')
   and case when claimed_by_uid <> '' and :holder_uid <> '' then claimed_by_uid = :holder_uid
       else lower(claimed_by) = lower(:holder) end
