@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hmac
 import time
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -18,12 +18,15 @@ from starlette.datastructures import Headers
 
 from kranzq.backend.agents import Agents
 from kranzq.errors import UsageFault
-from kranzq.model.agents import Agent, Scope, is_token, token_hash
+from kranzq.model.agents import Agent, Scope
 from kranzq.model.claim import Holder
+from kranzq.model.tokens import has_token, is_token, token_hash
 from kranzq.server.errors import HttpFault
 
 TOKEN_UNKNOWN = "m4.token_unknown"  # noqa: S105 - the name of a counter
 """Counted when an `X-Agent-Token` is nobody's (seed g.4)."""
+TOKEN_INDEX_AWAY = "m4.token_index_unavailable"  # noqa: S105 - the same
+"""Counted when the store could not be asked whose it is."""
 IN_QUERY = frozenset({"authkey", "token", "access_token", "key", "api_key"})
 """Where a token is never taken from: queries end up in logs, histories and bug reports."""
 _BEARER = "Bearer "
@@ -77,7 +80,6 @@ class Door:
     """What `Host` may say, with the port where there is one, in small letters."""
     origins: frozenset[str] = frozenset()
     """Origins of web pages that may call, beside the server's own."""
-    counters: Counter[str] = field(default_factory=Counter)
     _known: OrderedDict[str, tuple[float, Agent]] = field(default_factory=OrderedDict, repr=False)
 
     def check_host(self, headers: Headers) -> None:
@@ -152,7 +154,7 @@ def unauthorized() -> HttpFault:
 
 def check_query(parts: list[tuple[str, str]]) -> None:
     """Refuse a request whose query holds a token. Raises HttpFault."""
-    if any(name.lower() in IN_QUERY or "kqa_" in text or "kqo_" in text for name, text in parts):
+    if any(name.lower() in IN_QUERY or has_token(text) for name, text in parts):
         raise HttpFault(
             400,
             "token_in_query",

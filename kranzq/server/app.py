@@ -114,18 +114,28 @@ class App:
             if agent is None:
                 raise access.unauthorized()
             return Caller(is_operator=False, agent=agent)
-        attributed = headers.getlist("x-agent-token")
-        if not attributed:
-            return Caller(is_operator=True)
-        agent = await self._agent(attributed[0]) if len(attributed) == 1 else None
+        return Caller(is_operator=True, agent=await self._attributed(headers))
+
+    async def _attributed(self, headers: Headers) -> Agent | None:
+        """The agent for whom the operator's program calls. An unknown token attributes to nobody, and opens nothing."""
+        tokens = headers.getlist("x-agent-token")
+        if not tokens:
+            return None
+        try:
+            agent = await self._agent(tokens[0]) if len(tokens) == 1 else None
+        except KranzqError:
+            self.service.count(access.TOKEN_INDEX_AWAY)
+            return None
         if agent is None:
-            self.door.counters[access.TOKEN_UNKNOWN] += 1
-        return Caller(is_operator=True, agent=agent)
+            self.service.count(access.TOKEN_UNKNOWN)
+        return agent
 
     async def _agent(self, token: str) -> Agent | None:
         agent = self.door.remembered(token)
         if agent is None and (agent := await self.service.pool.run(self.door.look_up, token)) is not None:
             self.door.remember(token, agent)
+        if agent is not None:
+            self.service.callers.note_uid(agent.uid)
         return agent
 
     async def _body(self, route: Route, headers: Headers, receive: Receive) -> Any:

@@ -7,7 +7,6 @@ first. No answer holds the text of an unexpected exception, nor anything that lo
 from __future__ import annotations
 
 import enum
-import re
 from collections.abc import Mapping
 
 from kranzq.errors import (
@@ -23,6 +22,7 @@ from kranzq.errors import (
     TryLater,
     UsageFault,
 )
+from kranzq.model.tokens import without_tokens
 
 TABLE: tuple[tuple[type[KranzqError], int, str], ...] = (
     (ClaimLost, 409, "lost"),
@@ -40,7 +40,6 @@ TABLE: tuple[tuple[type[KranzqError], int, str], ...] = (
 RETRY_AFTER_S = 1
 """What a client is told to wait when the store is locked or away."""
 _NOT_FOUND, _LATER, _CONFLICT, _FAULT = 404, 503, 409, 500
-_TOKEN = re.compile(r"kq[ao]_[A-Za-z0-9_-]{4,}")
 
 
 class Form(enum.Enum):
@@ -85,8 +84,3 @@ def body_of(sentence: str, hint: str, code: str, form: Form = Form.V1) -> dict[s
     """The one JSON form of a fault."""
     told: dict[str, object] = {"error": without_tokens(sentence), "hint": without_tokens(hint), "code": code}
     return {"ok": False} | told if form is Form.HOLDER else told
-
-
-def without_tokens(text: str) -> str:
-    """The text with everything blotted out that looks like a token."""
-    return _TOKEN.sub(lambda found: found[0][:4] + "***", text) if "kq" in text else text

@@ -5,17 +5,20 @@ from __future__ import annotations
 import asyncio
 import collections
 import secrets
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from kranzq.backend.presence import SharedStore
+from kranzq.server.identity import Callers
 from kranzq.server.pool import Pool
 from kranzq.server.waiting import Waiting
 
 if TYPE_CHECKING:
     from kranzq.server.routing import Route
 
+T = TypeVar("T")
 Observer = Callable[["Route | None", int, float], None]
 """Is told of each answer: its route (None: there was none), status, and seconds from the first byte to the last."""
 
@@ -56,8 +59,6 @@ class Service:
     limits: Limits = field(default_factory=Limits)
     boot_id: str = field(default_factory=lambda: secrets.token_hex(8))
     """Names this start of the server."""
-    counters: collections.Counter[str] = field(default_factory=collections.Counter)
-    """Fallbacks of identity that this process has seen, by the names of seed g.4."""
     observers: list[Observer] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -65,6 +66,19 @@ class Service:
         self.closing = asyncio.Event()
         self.pool = Pool(self.limits.threads, "store")
         self.waiting = Waiting(self)
+        self.callers = Callers()
+        self._counted: collections.Counter[str] = collections.Counter()
+        self._mutex = threading.Lock()
+
+    def count(self, name: str) -> None:
+        """Count a fallback of identity, by the name that it has in seed g.4. For any thread."""
+        with self._mutex:
+            self._counted[name] += 1
+
+    def counted(self) -> dict[str, int]:
+        """What this process has counted since its start."""
+        with self._mutex:
+            return dict(self._counted)
 
     async def until_closing(self, seconds: float) -> bool:
         """Wait so long, or until the server closes; whether it does."""

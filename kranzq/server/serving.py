@@ -86,7 +86,7 @@ def serve(options: Options, environ: Mapping[str, str], ready: Callable[[list[st
                 hosts = host_names(address.host, port, list(options.host_names))
                 shown = f"[{address.host}]" if ":" in address.host else address.host
                 urls.append(f"http://{shown}:{port}")
-            door = Door(store.agents, lambda: None, hosts, frozenset(options.origins), service.counters)
+            door = Door(store.agents, lambda: None, hosts, frozenset(options.origins))
             sweeper = working.sweeper(store, working.work_config(environ, options.directory).work)
             app = App(service, door, table())
             config = _config(app, options.limits)

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from kranzq.server import batch_routes, look_routes, work_routes
+from kranzq.server import (
+    batch_routes,
+    identity_routes,
+    look_routes,
+    original_routes,
+    presence_routes,
+    work_routes,
+)
 from kranzq.server.routing import Part, Route, Table
 from kranzq.server.service import Service
 
@@ -10,6 +17,9 @@ ROUTES: tuple[Route, ...] = (
     *work_routes.ROUTES,
     *batch_routes.ROUTES,
     *look_routes.ROUTES,
+    *original_routes.ROUTES,
+    *identity_routes.ROUTES,
+    *presence_routes.ROUTES,
 )
 
 

@@ -7,7 +7,7 @@ import sys
 import time
 import traceback
 
-from kranzq.server.errors import without_tokens
+from kranzq.model.tokens import without_tokens
 
 
 def tell(text: str) -> None:
