@@ -19,10 +19,9 @@ class ItemService:
         self._watch: ItemWatch | None = None
 
     def follow(self, parts: Parts) -> None:
-        """Listen and sweep while these parts serve items, and not otherwise."""
-        if not parts.serves_items:
-            self.stop()
-        elif self._watch is None and parts.items is not None:
+        """Listen and sweep while these parts serve items, by their settings, and not otherwise."""
+        self.stop()
+        if parts.serves_items and parts.items is not None:
             from kranzq.daemon.item_watch import ItemWatch  # noqa: PLC0415 - only where items are served
 
             self._watch = ItemWatch(parts.items(), self._wake)

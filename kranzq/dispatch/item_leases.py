@@ -49,6 +49,11 @@ class Leases:
         if (kept := self._kept.pop(claim, None)) is not None:
             kept.close()
 
+    def drop_all(self) -> None:
+        """Renew none any more."""
+        for claim in list(self._kept):
+            self.drop(claim)
+
     def adopt(self, parts: Parts, queue: OpenQueue) -> None:
         """Renew what runs here by an earlier dispatcher's start, and let go of what runs no more."""
         runs, alive = Runs(parts.checkout, queue.kranz_fd), set()

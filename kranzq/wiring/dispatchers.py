@@ -8,7 +8,7 @@ import functools
 import importlib
 import pkgutil
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kranzq.model.checkout import Checkout
 from kranzq.wiring.checkouts import is_meant_as_root
@@ -48,7 +48,6 @@ def dispatcher_parts(
     from kranzq.dispatch.parts import Parts
     from kranzq.runs.keepers import WarmKeepers
     from kranzq.runs.leftovers import become_subreaper
-    from kranzq.runs.preflight import why_not_here
 
     keepers, as_root = WarmKeepers(), is_meant_as_root(environ)
     return Parts(
@@ -58,14 +57,23 @@ def dispatcher_parts(
         engines=Engines(),
         keepers=keepers,
         after_start=keepers.warm if warm else lambda: None,
-        runner=runner_of(config, environ),
         gate=gate(environ),
-        settings=turn_settings(config),
-        obstacle=lambda: why_not_here(checkout, config.mission.min_free_disk, patience_s=0),
         is_subreaper=reaps and become_subreaper(),
-        items=items_of(checkout, config, environ),
-        serves_items=serves_items(config),
+        **by_settings(checkout, config, environ),
     )
+
+
+def by_settings(checkout: Checkout, config: Config, environ: Mapping[str, str]) -> dict[str, Any]:
+    """The parts of turns that settings decide: made at the start, and anew when other settings count."""
+    from kranzq.runs.preflight import why_not_here
+
+    return {
+        "runner": runner_of(config, environ),
+        "settings": turn_settings(config),
+        "obstacle": lambda: why_not_here(checkout, config.mission.min_free_disk, patience_s=0),
+        "items": items_of(checkout, config, environ),
+        "serves_items": serves_items(config),
+    }
 
 
 def items_of(checkout: Checkout, config: Config, environ: Mapping[str, str]) -> Callable[[], Items]:

@@ -10,14 +10,7 @@ from typing import TYPE_CHECKING
 from kranzq.errors import NotFound
 from kranzq.model.checkout import Checkout
 from kranzq.wiring.configuring import load_config, notices
-from kranzq.wiring.dispatchers import (
-    dispatcher_parts,
-    import_all,
-    item_runner_of,
-    runner_of,
-    serves_items,
-    turn_settings,
-)
+from kranzq.wiring.dispatchers import by_settings, dispatcher_parts, import_all, serves_items
 from kranzq.wiring.hooks import with_hooks
 from kranzq.wiring.queues import open_queue, open_to_change
 from kranzq.wiring.trusting import approvals
@@ -54,14 +47,9 @@ def daemon(checkout: Checkout, environ: Mapping[str, str], flags: Mapping[str, o
         import_all(items=serves_items(config))
         timing.scan_s, timing.poll_s = config.daemon.scan_seconds, config.daemon.poll_seconds
         stopping.settle_on(on_stop_here(config.daemon.on_stop, environ))
-        if parts.items is not None and (parts.serves_items or serves_items(config)):
-            parts.items().runner = item_runner_of(config, environ)
-        return dataclasses.replace(
-            parts,
-            runner=runner_of(config, environ),
-            settings=turn_settings(config),
-            serves_items=serves_items(config),
-        )
+        if parts.serves_items and parts.items is not None:
+            parts.items().leases.drop_all()  # those that are made now take over what runs, as after a restart
+        return dataclasses.replace(parts, **by_settings(checkout, config, environ))
 
     return Daemon(parts, wake, stopping, ServiceManager(environ), timing, lambda: _known(checkout), renew)
 

@@ -117,6 +117,26 @@ def test_items_for_others_are_left_alone(shop: Shop) -> None:
 
 
 @BOTH_ENGINES
+def test_settings_that_count_anew_count_for_items_too(shop: Shop) -> None:
+    """Whoever allows another name, other groups or another lease need not start the daemon anew."""
+    settings = shop.lab.root / ".kranz/kranzq.toml"
+
+    def allow(name: str) -> None:
+        settings.write_text(f'[work]\nagent = "{name}"\n')
+        shop.lab.run("trust", "--settings", "--yes")
+
+    shop.lab.run("init")
+    allow("ann")
+    anns, bobs = (shop.add(name, target=Target(agent=name)) for name in ("ann", "bob"))
+    shop.lab.daemon(env={"KRANZQ_DAEMON_SCAN_SECONDS": "0.1"})
+    shop.until(anns, ItemState.DONE)
+    assert shop.state(bobs) is ItemState.OPEN
+    allow("bob")
+    shop.until(bobs, ItemState.DONE)
+
+    assert [one.holder for one in shop.store.attempts(bobs)] == ["bob"]
+
+
 def test_an_item_that_is_cancelled_in_the_work_queue_ends_here(shop: Shop) -> None:
     """Its holder learns of it at the next renewal, and the keeper ends the mission."""
     item = shop.add("one", 60)
