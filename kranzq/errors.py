@@ -106,7 +106,7 @@ class NoSuchAgent(NotFound):
     """An agent that has no token here. What was said is not repeated where it is a token itself."""
 
     def __init__(self, named: str) -> None:
-        shown = "whose token that is" if named.startswith("kq") else f"{named[:200]!r}"
+        shown = "whose token that is" if named.startswith(("kqa_", "kqo_")) else f"{named[:200]!r}"
         super().__init__(f"There is no agent {shown}.", "See who has a token: kranzq agent list")
 
 

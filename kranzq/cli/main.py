@@ -17,6 +17,7 @@ import click
 from kranzq import __version__
 from kranzq.cli.say import clean, complain, complain_of
 from kranzq.errors import EXIT_FAULT, EXIT_STORE, KranzqError, NotFound
+from kranzq.model.tokens import without_tokens
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -46,6 +47,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "recover": ("kranzq.cli.dispatching:recover", "After a crash: put every claim where it belongs."),
     "presence": ("kranzq.cli.presence:presence", "Say what you work on, and ask who else does; blocks nobody."),
     "work": ("kranzq.cli.working:work", "Items that agents share: enqueue, claim, complete, list."),
+    "agent": ("kranzq.cli.agents:agent", "Who may call a server: add, list, rotate, revoke; the operator's key."),
     "serve": ("kranzq.cli.serving:serve", "Serve the work queue, presence and missions over HTTP."),
     "mcp": ("kranzq.cli.mcp:mcp", "Serve an agent over MCP: its tools for items, presence and missions."),
     "schema": ("kranzq.cli.schema:schema", "The schema of the work queue's database: show, migrate."),
@@ -148,7 +150,7 @@ def _show(fault: click.ClickException) -> None:
     if isinstance(fault, click.exceptions.NoArgsIsHelpError):
         fault.show()
         return
-    shown = clean(fault.format_message())
+    shown = without_tokens(clean(fault.format_message()))
     (click.UsageError(shown, fault.ctx) if isinstance(fault, click.UsageError) else click.ClickException(shown)).show()
 
 

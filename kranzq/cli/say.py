@@ -11,6 +11,7 @@ import click
 
 from kranzq.errors import KranzqError
 from kranzq.model.clock import EARLIEST_S, LATEST_S
+from kranzq.model.tokens import without_tokens
 
 _ESCAPED = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
 _ESCAPED |= {code: f"\\u{code:04x}" for code in (*range(0x2028, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F)}
@@ -35,8 +36,9 @@ def say(*lines: str) -> None:
 
 
 def complain(*lines: str) -> None:
-    """Lines about a fault, on stderr."""
-    click.echo("kranzq: " + "\n".join(map(clean, lines)), err=True, color=_colour(sys.stderr))
+    """Lines about a fault, on stderr, which often ends in a log: a token that was typed is not repeated."""
+    told = without_tokens("\n".join(map(clean, lines)))
+    click.echo(f"kranzq: {told}", err=True, color=_colour(sys.stderr))
 
 
 def complain_of(fault: KranzqError) -> None:

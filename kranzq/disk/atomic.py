@@ -101,6 +101,12 @@ def replace(dir_fd: int, name: str, data: bytes, *, mode: int = 0o600, sync: boo
         os.fsync(dir_fd)
 
 
+def put_over(dir_fd: int, name: str, new_name: str) -> None:
+    """Rename a complete, synced file, in the place of what `new_name` is, if anything. The directory is synced."""
+    os.rename(name, new_name, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
+    os.fsync(dir_fd)
+
+
 def move(from_fd: int, name: str, to_fd: int, new_name: str, *, inode: int | None = None) -> None:
     """Rename, refusing to replace (FileExistsError); FileNotFoundError when `name` is gone.
 

@@ -11,6 +11,7 @@ from kranzq.dispatch.inputs import check_name
 from kranzq.errors import UsageFault
 from kranzq.model.entry import DEFAULT_PRIORITY, MAX_PRIORITY
 from kranzq.model.ids import MissionId
+from kranzq.model.tokens import has_token
 
 MAX_RETRIES = 1000
 MAX_AFTER = 100
@@ -68,6 +69,8 @@ def _check_names(request: Request) -> None:
     for name in request.env:
         if not name or "=" in name:
             raise UsageFault(f"{name!r} is no name of a variable.", "Write --env NAME=VALUE.")
+        if name == "KRANZQ_TOKEN":
+            raise _no_tokens("environment")
     for name in request.files:
         check_name(name)
     if os.path.isabs(request.cwd) or ".." in request.cwd.split("/"):
@@ -77,6 +80,8 @@ def _check_names(request: Request) -> None:
 
 
 def _check_text(what: str, text: str) -> None:
+    if has_token(text):
+        raise _no_tokens(what)
     try:
         text.encode()
     except UnicodeEncodeError as fault:
@@ -86,3 +91,10 @@ def _check_text(what: str, text: str) -> None:
         ) from fault
     if "\0" in text:
         raise UsageFault(f"The {what} has a NUL in it: {text[:140]!r}.")
+
+
+def _no_tokens(what: str) -> UsageFault:
+    return UsageFault(
+        f"The {what} has a token of kranzq in it, which would lie in the checkout's queue for others to read.",
+        "Put the token into a file of your own (mode 600), and name that file instead.",
+    )

@@ -7,24 +7,18 @@ Times are wall milliseconds since 1970 by the clock of the store; a token opens 
 from __future__ import annotations
 
 import enum
-import hashlib
-import re
-import secrets
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kranzq.errors import Conflict, NoSuchAgent, UsageFault
 from kranzq.model.claim import Holder
+from kranzq.model.tokens import AGENT_PREFIX, OPERATOR_PREFIX, has_token, is_token, new_token, token_hash
 from kranzq.model.work import MOST_GROUPS, MOST_NAME, check_number, check_text, folded
 
-AGENT_PREFIX, OPERATOR_PREFIX = "kqa_", "kqo_"
-"""By which a token is known wherever it turns up: an agent's, and the operator's key."""
 MOST_LIFE_MS = 10 * 365 * 86_400_000
 NEVER = 0
 """The lifetime of a token that does not expire."""
-_RANDOM_BYTES = 32
-_RANDOM = re.compile(r"[A-Za-z0-9_-]{43}")
 
 
 class Scope(enum.Enum):
@@ -109,21 +103,6 @@ class NewAgent:
             check_agent_text("uid", self.uid)
 
 
-def new_token(prefix: str = AGENT_PREFIX) -> str:
-    """A new token: 256 random bits, 43 url-safe characters behind its prefix."""
-    return prefix + secrets.token_urlsafe(_RANDOM_BYTES)
-
-
-def token_hash(text: str) -> str:
-    """What is kept of a token. Its 256 bits are random, so that a plain hash cannot be guessed backwards."""
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def is_token(text: str, prefix: str = AGENT_PREFIX) -> bool:
-    """Whether a text has the form of a token with that prefix."""
-    return text.startswith(prefix) and _RANDOM.fullmatch(text, len(prefix)) is not None
-
-
 def token_to_issue(token: str) -> str:
     """The token that a caller made, or a new one. Raises UsageFault for what is none, without repeating it."""
     if token and not is_token(token):
@@ -134,7 +113,7 @@ def token_to_issue(token: str) -> str:
 def check_agent_text(what: str, text: str) -> None:
     """Refuse what cannot be shown on one line as it is, and what is a token by mistake. Raises UsageFault."""
     check_text(what, text, MOST_NAME)
-    if text.startswith((AGENT_PREFIX, OPERATOR_PREFIX)):
+    if has_token(text) or text.startswith((AGENT_PREFIX, OPERATOR_PREFIX)):
         raise UsageFault(f"The {what} that was given is a token.", "A token is named by the agent that has it.")
     if not text.strip():
         raise UsageFault(f"The {what} of an agent is blank.", "Give it one that people can read.")
@@ -205,3 +184,25 @@ def agent_json(agent: Agent) -> dict[str, object]:
         "rotated_at": agent.rotated_at,
         "expired": agent.expired,
     }
+
+
+__all__ = [
+    "AGENT_PREFIX",
+    "MOST_LIFE_MS",
+    "NEVER",
+    "OPERATOR_PREFIX",
+    "Agent",
+    "Issued",
+    "NewAgent",
+    "Scope",
+    "agent_json",
+    "check_agent_text",
+    "check_life",
+    "is_token",
+    "name_taken",
+    "new_token",
+    "only_one",
+    "still_opens",
+    "token_hash",
+    "token_to_issue",
+]

@@ -6,6 +6,7 @@ A command of the entry's own is the entry's fault when it is missing; the config
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from kranzq.model.checkout import Checkout
 from kranzq.model.database_url import has_password, stripped
 from kranzq.model.entry import Entry
 from kranzq.model.outcome import Ending, NotStarted, Outcome
+from kranzq.model.tokens import has_token
 from kranzq.runner import Prepared
 from kranzq.runs.preflight import why_not_here
 
@@ -106,7 +108,7 @@ MARKS = OF_AN_ITEM | {
     "KRANZ_RUN_NUMBER",
 }
 NOT_PASSED_ON = GIT_LOCATIONS | OF_ONE_COMMIT | OF_THE_DISPATCHER | SESSION_MARKERS | OF_A_VIRTUALENV | MARKS
-WORK_URL = "KRANZQ_WORK_URL"
+WORK_URL, SERVER, TOKEN = "KRANZQ_WORK_URL", "KRANZQ_SERVER", "KRANZQ_TOKEN"
 _SECRET_WORDS = ("TOKEN", "SECRET", "KEY", "PASSWORD")
 _DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
 
@@ -138,7 +140,7 @@ class MissionRunner:
         if (why := why_not_here(checkout, self.min_free_disk)) is not None:
             return _not_started(NotStarted.ENVIRONMENT, why)
         own = entry.own.command if entry.own is not None else ()
-        env = {**mission_environment(self.environ, self.names), **(entry.own.env if entry.own else {}), **marks}
+        env = {**mission_environment(self.environ, self.names), **_of_entry(entry), **marks}
         cwd = os.path.join(checkout.root, entry.own.cwd) if entry.own is not None and entry.own.cwd else checkout.root
         if not _is_inside(cwd, checkout.root):
             return _not_started(NotStarted.ENTRY, f"its directory {cwd} is not a directory inside the checkout")
@@ -163,6 +165,8 @@ def mission_environment(environ: Mapping[str, str], names: tuple[str, ...] | Non
     kept = {name: text for name, text in environ.items() if names is None or name in names}
     if plain := stripped(kept.get(WORK_URL, "")):
         kept[WORK_URL] = plain  # else what it enqueues would go to another database, and nobody would be told
+    if kept.get(SERVER):
+        kept[SERVER] = _without_credentials(kept[SERVER])  # as above
     return {name: text for name, text in kept.items() if name not in NOT_PASSED_ON and not _is_secret(name, text)}
 
 
@@ -182,7 +186,24 @@ def _is_executable(path: str) -> bool:
         return False
 
 
+def _of_entry(entry: Entry) -> dict[str, str]:
+    """What the entry says, but for tokens: it lies in the checkout, where others may read it."""
+    named = entry.own.env if entry.own is not None else {}
+    return {name: text for name, text in named.items() if name != TOKEN and not has_token(text)}
+
+
+def _without_credentials(url: str) -> str:
+    """The URL of a server without what may open it: what stands before the host, and all behind the path."""
+    scheme, mark, rest = re.split(r"[?#]", url, maxsplit=1)[0].partition("://")
+    if not mark:  # unix:/path, which may have any sign in it
+        return scheme
+    host, slash, path = rest.partition("/")
+    return f"{scheme}{mark}{host.rpartition('@')[2]}{slash}{path}"
+
+
 def _is_secret(name: str, text: str) -> bool:
+    if has_token(text):  # under whatever name
+        return True
     return name.startswith("KRANZQ_") and (any(word in name for word in _SECRET_WORDS) or has_password(text))
 
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from kranzq.trust.approval import Approvals
     from kranzq.trust.key import Keyring
     from kranzq.trust.may_run import Gate
+    from kranzq.trust.operator_key import OperatorKey
 
 
 def user_name() -> str:
@@ -32,6 +33,17 @@ def keyring(environ: Mapping[str, str]) -> Keyring:
     from kranzq.trust.key import Keyring, state_dir
 
     return Keyring(state_dir(environ))
+
+
+def operator_key(environ: Mapping[str, str], path: str | None = None) -> OperatorKey:
+    """With what everything on a server of this user is open: the key in the state directory, or in the file at `path`.
+
+    Only the former is ever made.
+    """
+    from kranzq.trust.key import state_dir
+    from kranzq.trust.operator_key import OperatorKey
+
+    return OperatorKey(state_dir(environ), None if path is None else os.path.abspath(path))
 
 
 def approvals(environ: Mapping[str, str]) -> Approvals:

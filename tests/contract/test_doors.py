@@ -1,15 +1,16 @@
-"""Every store of agents keeps the same promises: the exported suite on each of them."""
+"""Every store of agents keeps the same promises: the exported suites on each of them."""
 
 from __future__ import annotations
 
 import pytest
 
 from kranzq.testing.agents import AgentsContract
+from kranzq.testing.token_life import TokenLifeContract
 from tests.door_stores import MemoryDoor, SqlDoor
 from tests.item_stores import PostgresItems, SqliteItems
 
 
-class TestMemory(AgentsContract):
+class TestMemory(AgentsContract, TokenLifeContract):
     """The fake."""
 
     @pytest.fixture
@@ -18,7 +19,7 @@ class TestMemory(AgentsContract):
         return MemoryDoor()
 
 
-class TestSqlite(AgentsContract):
+class TestSqlite(AgentsContract, TokenLifeContract):
     """One file."""
 
     @pytest.fixture
@@ -27,7 +28,7 @@ class TestSqlite(AgentsContract):
         return SqlDoor(sqlite_items)
 
 
-class TestPostgres(AgentsContract):
+class TestPostgres(AgentsContract, TokenLifeContract):
     """A database of a real server."""
 
     @pytest.fixture
