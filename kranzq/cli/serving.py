@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import click
 
@@ -15,20 +16,12 @@ from kranzq.errors import UsageFault
 @click.option("--socket", metavar="PATH", help="Another Unix socket than the one in the state directory.")
 @click.option("--listen", metavar="HOST:PORT", help="Listen on TCP as well; a port of 0 lets the system choose one.")
 @click.option("--allow-remote", is_flag=True, help="Let --listen name an address that other machines reach.")
+@click.option("--key-file", metavar="FILE", help="The operator's key, else server.key in the state directory.")
 @click.option("--host-name", "host_names", metavar="NAME", multiple=True, help="A further name of this server.")
 @click.option("--allow-origin", "origins", metavar="ORIGIN", multiple=True, help="Let pages of that origin call.")
 @url_option
 @click.pass_obj
-def serve(
-    directory: str,
-    *,
-    socket: str | None,
-    listen: str | None,
-    allow_remote: bool,
-    host_names: tuple[str, ...],
-    origins: tuple[str, ...],
-    url: str | None,
-) -> None:
+def serve(directory: str, /, **said: Any) -> None:
     """Serve the work queue, presence and missions over HTTP, in the foreground, until stopped.
 
     On a Unix socket that only you can open; with --listen also on TCP, where every call needs a token.
@@ -39,9 +32,8 @@ def serve(
         if (fault.name or "").partition(".")[0] == "kranzq":
             raise
         raise UsageFault(f"Serving needs the package {fault.name}.", "Type: pip install 'kranzq[server]'") from fault
-    options = serving.Options(directory, url, socket, listen, allow_remote, host_names, origins)
     serving.serve(
-        options,
+        serving.Options(directory, **said),
         os.environ,
         lambda urls: say(f"kranzq serves {' and '.join(urls)} as process {os.getpid()}; stop it with Ctrl-C"),
     )

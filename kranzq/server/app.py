@@ -43,6 +43,7 @@ class App:
 
     def __init__(self, service: Service, door: Door, table: Table) -> None:
         self.service, self.door, self.table = service, door, table
+        service.routes = table.routes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""

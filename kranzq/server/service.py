@@ -59,6 +59,8 @@ class Service:
     limits: Limits = field(default_factory=Limits)
     boot_id: str = field(default_factory=lambda: secrets.token_hex(8))
     """Names this start of the server."""
+    routes: tuple[Route, ...] = ()
+    """All that is served; set by the application."""
     observers: list[Observer] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -66,6 +68,7 @@ class Service:
         self.closing = asyncio.Event()
         self.pool = Pool(self.limits.threads, "store")
         self.waiting = Waiting(self)
+        self._shared: dict[Callable[[Service], object], object] = {}
         self.callers = Callers()
         self._counted: collections.Counter[str] = collections.Counter()
         self._mutex = threading.Lock()
@@ -79,6 +82,12 @@ class Service:
         """What this process has counted since its start."""
         with self._mutex:
             return dict(self._counted)
+
+    def shared(self, make: Callable[[Service], T]) -> T:
+        """What `make` gives for this server: one for all, made when it is first asked for. For the loop's thread."""
+        if make not in self._shared:
+            self._shared[make] = make(self)
+        return cast("T", self._shared[make])
 
     async def until_closing(self, seconds: float) -> bool:
         """Wait so long, or until the server closes; whether it does."""

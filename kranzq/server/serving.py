@@ -28,7 +28,7 @@ from kranzq.server.service import Limits, Service
 from kranzq.server.table import PARTS, table
 from kranzq.server.telling import tell, tell_fault
 from kranzq.wiring import serving as wiring
-from kranzq.wiring import working
+from kranzq.wiring import trusting, working
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _END_S = 1
@@ -44,6 +44,7 @@ class Options:
     socket: str | None = None
     listen: str | None = None
     allow_remote: bool = False
+    key_file: str | None = None
     host_names: tuple[str, ...] = ()
     origins: tuple[str, ...] = ()
     limits: Limits = field(default_factory=Limits)
@@ -70,6 +71,8 @@ class Server(uvicorn.Server):
 def serve(options: Options, environ: Mapping[str, str], ready: Callable[[list[str]], None]) -> None:
     """Serve until a signal comes; `ready` is told the URLs when requests are taken. Raises what cannot be begun."""
     address = Address.parse(options.listen) if options.listen else None
+    key = trusting.operator_key(environ, options.key_file)
+    key.make()
     if options.socket is None:
         wiring.make_socket_folder(environ)
     file = SocketFile(os.path.abspath(options.socket or wiring.default_socket(environ)))
@@ -86,7 +89,7 @@ def serve(options: Options, environ: Mapping[str, str], ready: Callable[[list[st
                 hosts = host_names(address.host, port, list(options.host_names))
                 shown = f"[{address.host}]" if ":" in address.host else address.host
                 urls.append(f"http://{shown}:{port}")
-            door = Door(store.agents, lambda: None, hosts, frozenset(options.origins))
+            door = Door(store.agents, key.current, hosts, frozenset(options.origins))
             sweeper = working.sweeper(store, working.work_config(environ, options.directory).work)
             app = App(service, door, table())
             config = _config(app, options.limits)
