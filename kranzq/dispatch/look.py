@@ -6,12 +6,13 @@ mission or a reason is shown.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from kranzq.dispatch.aside_seen import inbox
+from kranzq.dispatch.aside_seen import inbox, inbox_names
 from kranzq.dispatch.listed import Listed, Listing, Signed
 from kranzq.dispatch.wait_seen import Waits
 from kranzq.errors import Refused
@@ -169,6 +170,13 @@ def _read(sight: Sight, places: Sequence[Place]) -> list[Listed]:
     waits = Waits(Runs(sight.checkout, sight.queue.kranz_fd), sight.queue.places)
     read = [(place, sight.queue.read(place)) for place in places]
     return [_listed(sight, place, entry, waits) for place, entry in _followed(sight, read)]
+
+
+def counts(queue: LookQueue) -> dict[str, int]:
+    """How many entries are in each state, by names alone."""
+    found = Counter(place.state for place in distinct(queue.places()))
+    found[State.INBOX], found[State.QUARANTINED] = len(inbox_names(queue.fd)), len(queue.quarantined())
+    return {state.value: found[state] for state in State if state is not State.GONE}
 
 
 def distinct(places: Iterable[Place]) -> list[Place]:

@@ -124,7 +124,7 @@ def _told(name: str | None, place: Place | None, last: RunRecord | None, why: st
         "mission": name,
         "state": (place.state if place is not None else State.GONE).value,
         "priority": place.priority if place is not None else None,
-        "seq": place.number or None if place is not None else None,
+        "seq": place.number if place is not None and place.state is not State.INBOX else None,
         "due": rfc3339(place.due_ms / 1000) if place is not None and place.due_ms is not None else None,
         "run": last.run if last is not None else None,
         "outcome": last.outcome.value if last is not None and last.outcome is not None else None,

@@ -69,6 +69,13 @@ class Missions:
             thresholds = looking.status_thresholds(self.checkout, self.environ)
             return status(sight, thresholds) if sight is not None else nothing_there(self.checkout.root)
 
+    def counts(self) -> dict[str, int]:
+        """How many entries are in each state, by names alone: cheap, and nothing is verified."""
+        from kranzq.dispatch.look import counts
+
+        with queues.open_look(self.checkout) as queue:
+            return counts(queue) if queue is not None else {}
+
     def why(self, mission: str) -> Why:
         """As `kranzq why`: the reasons that it does not run, or how it ended. Raises NoSuchMission, BadMissionId."""
         from kranzq.dispatch.why import why

@@ -1,0 +1,55 @@
+"""What events, missions, metrics and health share in one server: the checkout's missions, and who looks at what."""
+
+from __future__ import annotations
+
+import asyncio
+
+from kranzq.backend.watching import StoreLooks
+from kranzq.errors import NotFound
+from kranzq.server.event_log import EventLog
+from kranzq.server.observer import Observer, Source
+from kranzq.server.presence_watch import PresenceWatch
+from kranzq.server.service import Service
+from kranzq.server.snapshots import Snapshots
+from kranzq.server.telling import tell
+from kranzq.wiring import watching
+from kranzq.wiring.missions import Missions
+
+_IDLE_S = 0.25
+"""Not every change comes with a hint: without one, too, it is seen within half a second."""
+
+
+def missions(service: Service) -> Missions | None:
+    """The missions of the checkout in which the server was started; None where there is none."""
+    try:
+        return Missions.at(service.directory, service.environ)
+    except NotFound:
+        return None
+
+
+def looks(service: Service) -> StoreLooks:
+    """What is to be seen of the store from outside."""
+    return watching.store_looks(service.store)
+
+
+def observer(service: Service) -> Observer:
+    """Who looks as long as somebody listens."""
+    sources = [
+        Source("item", service.shared(looks).items(), _IDLE_S),
+        Source("presence", PresenceWatch(service.store.presence), _IDLE_S),
+    ]
+    if (found := service.shared(missions)) is not None:
+        sources.append(Source("mission", watching.mission_watch(found.checkout), 0.0))
+    return Observer(EventLog(service.boot_id), sources, service.store.wait_for_work, tell)
+
+
+def snapshots(service: Service) -> Snapshots:
+    """What there is, counted."""
+    return Snapshots(service, service.shared(observer).log, service.shared(missions))
+
+
+async def observing(service: Service) -> None:
+    """Let the observer end with the server."""
+    await service.closing.wait()
+    await asyncio.sleep(0)
+    await service.pool.run(service.shared(observer).close)

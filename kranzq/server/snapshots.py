@@ -1,0 +1,55 @@
+"""What there is, counted, with the place in the event log from which one reads on: no change falls between the two."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kranzq.model.work_json import stats_json
+from kranzq.server.event_log import EventLog, frame
+
+if TYPE_CHECKING:
+    from kranzq.server.service import Service
+    from kranzq.wiring.missions import Missions
+
+KIND = "snapshot"
+_GOOD_FOR_S = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """One snapshot. What happened behind `place` may be in it already, and is told once more."""
+
+    place: int
+    frame: bytes
+    taken: float
+
+
+class Snapshots:
+    """Takes one for all who ask at once. For the loop's thread."""
+
+    def __init__(self, service: Service, log: EventLog, missions: Missions | None) -> None:
+        self._service, self._log, self._missions = service, log, missions
+        self._turn = asyncio.Lock()
+        self._last: Snapshot | None = None
+
+    async def take(self, at_least: int = 0) -> Snapshot:
+        """What there is now, or was half a second ago if that is not before a place. Raises as stores do."""
+        async with self._turn:
+            now = asyncio.get_running_loop().time()
+            last = self._last
+            if last is None or now - last.taken > _GOOD_FOR_S or last.place < max(at_least, self._log.tail):
+                place = self._log.head  # read before what is counted
+                value = await self._service.pool.run(self._read)
+                last = self._last = Snapshot(place, frame(KIND, value, self._log.id(place)), now)
+            return last
+
+    def _read(self) -> dict[str, object]:
+        store = self._service.store
+        return {
+            "boot": self._log.boot,
+            "work": stats_json(store.stats()),
+            "presence": len(store.presence.live()),
+            "missions": self._missions.counts() if self._missions is not None else None,
+        }
