@@ -116,7 +116,6 @@ def test_items_for_others_are_left_alone(shop: Shop) -> None:
     assert shop.state(mine) is ItemState.DONE
 
 
-@BOTH_ENGINES
 def test_settings_that_count_anew_count_for_items_too(shop: Shop) -> None:
     """Whoever allows another name, other groups or another lease need not start the daemon anew."""
     settings = shop.lab.root / ".kranz/kranzq.toml"
@@ -137,6 +136,7 @@ def test_settings_that_count_anew_count_for_items_too(shop: Shop) -> None:
     assert [one.holder for one in shop.store.attempts(bobs)] == ["bob"]
 
 
+@BOTH_ENGINES
 def test_an_item_that_is_cancelled_in_the_work_queue_ends_here(shop: Shop) -> None:
     """Its holder learns of it at the next renewal, and the keeper ends the mission."""
     item = shop.add("one", 60)
