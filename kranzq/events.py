@@ -192,11 +192,12 @@ class ItemEnqueued(Event):
 
 
 class ItemClaimed(Event):
-    """An item was given to a holder under an attempt."""
+    """An item was given to a holder under an attempt; how long it had waited, for its first one."""
 
     item: str
     attempt: int
     holder: str
+    waited_ms: int | None
 
 
 class LeaseRenewed(Event):

@@ -12,6 +12,8 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from kranzq.server.plain import plain
+
 MOST = 10_000
 RESYNC = "resync"
 _ID = re.compile(r"([0-9a-f]{1,64})-([0-9]{1,15})", re.ASCII)
@@ -77,5 +79,5 @@ def frame(kind: str, value: Mapping[str, object], name: str = "", *, retry_ms: i
     """One event as a stream has it."""
     lines = [f"id: {name}"] if name else []
     lines += [f"retry: {retry_ms}"] if retry_ms is not None else []
-    lines += [f"event: {kind}", f"data: {json.dumps(value, separators=(',', ':'))}"]
+    lines += [f"event: {kind}", f"data: {json.dumps(plain(value), separators=(',', ':'))}"]
     return ("\n".join(lines) + "\n\n").encode("ascii")

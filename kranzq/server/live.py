@@ -7,8 +7,11 @@ import asyncio
 from kranzq.backend.watching import StoreLooks
 from kranzq.errors import NotFound
 from kranzq.server.event_log import EventLog
+from kranzq.server.health import Health
+from kranzq.server.metrics import Metrics
 from kranzq.server.observer import Observer, Source
 from kranzq.server.presence_watch import PresenceWatch
+from kranzq.server.scraped import Scraped
 from kranzq.server.service import Service
 from kranzq.server.snapshots import Snapshots
 from kranzq.server.telling import tell
@@ -48,8 +51,25 @@ def snapshots(service: Service) -> Snapshots:
     return Snapshots(service, service.shared(observer).log, service.shared(missions))
 
 
+def health(service: Service) -> Health:
+    """When store and queue were seen."""
+    return Health(service, service.shared(missions))
+
+
+def metrics(service: Service) -> Metrics:
+    """What is counted."""
+    found = service.shared(missions)
+    return Metrics(Scraped(service, service.shared(looks), found, service.shared(observer)))
+
+
+async def measuring(service: Service) -> None:
+    """Count as long as the server runs."""
+    await service.shared(metrics).measure(service)
+
+
 async def observing(service: Service) -> None:
     """Let the observer end with the server."""
     await service.closing.wait()
     await asyncio.sleep(0)
+    service.shared(health).close()
     await service.pool.run(service.shared(observer).close)

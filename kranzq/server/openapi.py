@@ -19,6 +19,7 @@ The work queue, presence and missions. Times are wall milliseconds since 1970. E
 know."""
 MEANINGS: dict[int, str] = {
     200: "It is done, or this is what was asked for.",
+    206: "A part of it: the headers say which.",
     400: "What was said is wrong, or is no JSON.",
     401: "No credential that opens anything, or no token that tells which agent calls.",
     403: "The token does not open this, or the host or origin is not allowed.",
@@ -33,7 +34,7 @@ MEANINGS: dict[int, str] = {
     500: "A fault of the server; its log has the rest under the id. On the original paths also: the store failed.",
     503: "The store is locked or away; nothing was changed. Try again.",
 }
-_GOOD = 200
+_GOOD = frozenset({200, 206})
 _NO_BODY = frozenset({400, 401, 403, 414, 500, 503})
 _WITH_BODY = frozenset({408, 413, 415, 422})
 
@@ -74,7 +75,7 @@ def document(routes: tuple[Route, ...]) -> Schema:
             "responses": {
                 str(status): {"description": text, "content": {"application/json": {"schema": named[Fault]}}}
                 for status, text in MEANINGS.items()
-                if status != _GOOD
+                if status not in _GOOD
             },
             "securitySchemes": {
                 "bearer": {"type": "http", "scheme": "bearer"},
@@ -113,7 +114,7 @@ def _operation(route: Route, named: dict[Any, Schema], components: Schema) -> Sc
         + (_query(named[route.query], components) if route.query is not None else []),
         "responses": {
             str(status): {"$ref": f"#/components/responses/{status}"}
-            if status != _GOOD
+            if status not in _GOOD
             else {"description": MEANINGS[status], "content": _content(route, named)}
             for status in statuses_of(route)
         },

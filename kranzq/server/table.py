@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from kranzq.server import (
     batch_routes,
+    event_routes,
+    health_routes,
     identity_routes,
+    live,
     look_routes,
+    mission_routes,
+    openapi,
     original_routes,
     presence_routes,
     work_routes,
@@ -17,9 +22,13 @@ ROUTES: tuple[Route, ...] = (
     *work_routes.ROUTES,
     *batch_routes.ROUTES,
     *look_routes.ROUTES,
+    *event_routes.ROUTES,
+    *mission_routes.ROUTES,
+    *health_routes.ROUTES,
     *original_routes.ROUTES,
     *identity_routes.ROUTES,
     *presence_routes.ROUTES,
+    *openapi.ROUTES,
 )
 
 
@@ -28,7 +37,7 @@ async def waking(service: Service) -> None:
     await service.waiting.until_closing()
 
 
-PARTS: tuple[Part, ...] = (waking,)
+PARTS: tuple[Part, ...] = (waking, live.observing, live.measuring)
 
 
 def table() -> Table:

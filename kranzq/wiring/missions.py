@@ -76,6 +76,11 @@ class Missions:
         with queues.open_look(self.checkout) as queue:
             return counts(queue) if queue is not None else {}
 
+    def is_there(self) -> bool:
+        """Whether the checkout has a queue that can be opened. Raises UnsafePath and what disks do."""
+        with queues.open_look(self.checkout) as queue:
+            return queue is not None
+
     def why(self, mission: str) -> Why:
         """As `kranzq why`: the reasons that it does not run, or how it ended. Raises NoSuchMission, BadMissionId."""
         from kranzq.dispatch.why import why

@@ -257,8 +257,8 @@ class SqlBackend:
         given = [claims.given(row, holder) for row in rows]
         if swept:
             emit(WorkSwept(swept.lapsed, swept.failed, swept.opened))
-        for one in given:
-            emit(ItemClaimed(one.id, one.attempt, holder.name))
+        for one, row in zip(given, rows, strict=True):
+            emit(ItemClaimed(one.id, one.attempt, holder.name, claims.waited_ms(row)))
         return given
 
     def _finished(self, held: Held, row: Row) -> None:

@@ -107,6 +107,15 @@ def claimed_before(transaction: Transaction, holder: Holder, lease: int | None, 
     )
 
 
+def waited_ms(row: Row) -> int | None:
+    """For how long an item could have been claimed before it was for the first time; None at a later time."""
+    if row["attempts"] != 1:
+        return None
+    claimed: int = row["updated_at"]
+    could_be: int = max(row["created_at"], row["not_before"] or 0)
+    return max(0, claimed - could_be)
+
+
 def given(row: Row, holder: Holder) -> ItemClaim:
     """The claim that a row tells of."""
     entry = rows.item(row)
