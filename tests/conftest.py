@@ -18,6 +18,7 @@ import pytest
 
 from tests import postgres
 from tests.laboratory import Laboratory
+from tests.servers import Served, serving
 
 signal.signal(signal.SIGHUP, signal.SIG_DFL)  # run under nohup, every process that a test starts would be deaf to it
 LEFT_OUT = ("KRANZQ_", "KRANZ_", "GIT_", "XDG_")
@@ -60,6 +61,13 @@ def checkout(tmp_path: Path, isolated: Path) -> Path:
 def lab(checkout: Path) -> Iterator[Laboratory]:
     """A checkout to experiment in, cleared of everything that was started there."""
     with Laboratory(checkout) as one:
+        yield one
+
+
+@pytest.fixture(scope="session")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A server on a socket and on TCP, one for each process that runs tests: take names and kinds of your own."""
+    with serving(tmp_path_factory.mktemp("served"), "--listen", "127.0.0.1:0") as one:
         yield one
 
 

@@ -107,6 +107,11 @@ class Served:
             self.process.kill()
             self.process.wait(PATIENCE)
 
+    @property
+    def key(self) -> str:
+        """The operator's key."""
+        return (self.folder / "state" / "kranzq" / "server.key").read_text().strip()
+
     def agent(self, name: str, *, scopes: tuple[Scope, ...] = (Scope.WORK,), groups: tuple[str, ...] = ()) -> str:
         """A new agent's token."""
         with work.open(self.url) as store:
@@ -151,3 +156,34 @@ def serving(folder: Path, *words: str, environ: Mapping[str, str] | None = None)
         yield one
     finally:
         one.kill()
+
+
+def raw(served: Served, sent: bytes, *, tcp: bool = True, seconds: float = PATIENCE) -> bytes:
+    """All that comes back for some bytes, until the server closes the connection or nothing more comes."""
+    with connected(served, tcp=tcp) as connection:
+        connection.sendall(sent)
+        return all_of(connection, seconds)
+
+
+@contextlib.contextmanager
+def connected(served: Served, *, tcp: bool = True) -> Iterator[socket.socket]:
+    """A bare connection."""
+    if tcp:
+        host, _, port = served.address.rpartition(":")
+        connection = socket.create_connection((host, int(port)), PATIENCE)
+    else:
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        connection.settimeout(PATIENCE)
+        connection.connect(served.socket)
+    with connection:
+        yield connection
+
+
+def all_of(connection: socket.socket, seconds: float = PATIENCE) -> bytes:
+    """What comes until the other side closes; fails when it does not within so long."""
+    connection.settimeout(seconds)
+    parts = []
+    with contextlib.suppress(ConnectionResetError):
+        while part := connection.recv(65536):
+            parts.append(part)
+    return b"".join(parts)

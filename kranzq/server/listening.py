@@ -156,6 +156,14 @@ class Address:
         return made
 
 
+def url_of(listening: socket.socket) -> str:
+    """The URL by which a client reaches a socket."""
+    named = listening.getsockname()
+    if listening.family == socket.AF_UNIX:
+        return f"unix:{named}"
+    return f"http://[{named[0]}]:{named[1]}" if listening.family == socket.AF_INET6 else f"http://{named[0]}:{named[1]}"
+
+
 def _is_answered(path: str) -> bool:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.settimeout(1.0)

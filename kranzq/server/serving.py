@@ -21,7 +21,7 @@ import uvicorn
 from kranzq.leases.sweeper import Sweeper
 from kranzq.server.access import Door, host_names
 from kranzq.server.app import App
-from kranzq.server.listening import BACKLOG, Address, SocketFile
+from kranzq.server.listening import BACKLOG, Address, SocketFile, url_of
 from kranzq.server.protocol import Bounded
 from kranzq.server.routing import Part
 from kranzq.server.service import Limits, Service
@@ -76,31 +76,24 @@ def serve(options: Options, environ: Mapping[str, str], ready: Callable[[list[st
     if options.socket is None:
         wiring.make_socket_folder(environ)
     file = SocketFile(os.path.abspath(options.socket or wiring.default_socket(environ)))
-    store = working.open_work(options.url, environ, options.directory)
-    service = Service(store, environ, options.directory, options.limits)
-    try:
-        sockets = [file.open()]
-        try:
-            urls = [f"unix:{file.path}"]
-            hosts: frozenset[str] = frozenset()
-            if address is not None:
-                sockets.append(address.open(allow_remote=options.allow_remote))
-                port = sockets[-1].getsockname()[1]
-                hosts = host_names(address.host, port, list(options.host_names))
-                shown = f"[{address.host}]" if ":" in address.host else address.host
-                urls.append(f"http://{shown}:{port}")
-            door = Door(store.agents, key.current, hosts, frozenset(options.origins))
-            sweeper = working.sweeper(store, working.work_config(environ, options.directory).work)
-            app = App(service, door, table())
-            config = _config(app, options.limits)
-            with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
-                runner.run(_run(app, config, sockets, (*PARTS, _sweeping(sweeper)), lambda: ready(urls)))
-                if service.pool.running or service.waiting.running:
-                    _leave(file, tells=bool(service.pool.running))  # a thread that waits would keep the process
-        finally:
-            file.close()
-    finally:
-        service.close()
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(file.open())]
+        stack.callback(file.close)
+        hosts: frozenset[str] = frozenset()
+        if address is not None:
+            sockets.append(stack.enter_context(address.open(allow_remote=options.allow_remote)))
+            hosts = host_names(address.host, sockets[-1].getsockname()[1], list(options.host_names))
+        store = working.open_work(options.url, environ, options.directory)
+        service = Service(store, environ, options.directory, options.limits)
+        stack.callback(service.close)
+        sweeper = working.sweeper(store, working.work_config(environ, options.directory).work)
+        app = App(service, Door(store.agents, key.current, hosts, frozenset(options.origins)), table())
+        config = _config(app, options.limits)
+        urls = [url_of(one) for one in sockets]
+        with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
+            runner.run(_run(app, config, sockets, (*PARTS, _sweeping(sweeper)), lambda: ready(urls)))
+            if service.pool.running or service.waiting.running:
+                _leave(file, tells=bool(service.pool.running))  # a thread that waits would keep the process
 
 
 async def _run(

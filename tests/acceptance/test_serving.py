@@ -7,7 +7,6 @@ import signal
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,18 +14,11 @@ import pytest
 from tests.servers import Served, serving
 
 
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """One server for the tests that only call it."""
-    with serving(tmp_path_factory.mktemp("served")) as one:
-        yield one
-
-
 def test_an_item_lives_over_http(served: Served) -> None:
     """Enqueued by the operator, claimed and completed by an agent; a stale fence is told apart from an unknown id."""
     token = served.agent("worker")
-    made = served.ask("POST", "/v1/work", {"title": "a", "payload": "b"}).json
-    given = served.ask("POST", "/v1/work/claim", {}, token=token).json
+    made = served.ask("POST", "/v1/work", {"title": "a", "payload": "b", "kind": "life"}).json
+    given = served.ask("POST", "/v1/work/claim", {"kind": "life"}, token=token).json
     ended = served.ask("POST", f"/v1/work/{made['id']}/complete", {"attempt": 1, "result": "well"}, token=token)
     stale = served.ask("POST", f"/v1/work/{made['id']}/complete", {"attempt": 2}, token=token)
     unknown = served.ask("POST", "/v1/work/nothing/complete", {"attempt": 1}, token=token)
