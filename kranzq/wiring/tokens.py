@@ -6,21 +6,35 @@ import contextlib
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from kranzq.errors import UsageFault
 from kranzq.wiring import working
 
 if TYPE_CHECKING:
     from kranzq.backend.presence import SharedStore
     from kranzq.model.agents import Issued
 
+SERVER = "KRANZQ_SERVER"
+
 
 def open_agents(url: str | None, environ: Mapping[str, str], start: str | None = None) -> SharedStore:
-    """The store for a change; a new one is made. To be closed by the caller."""
+    """The store for a change; a new one is made. To be closed by the caller. Raises UsageFault."""
+    _check_meant(url, environ)
     return working.open_work(url, environ, start)
 
 
 def open_to_look(url: str | None, environ: Mapping[str, str], start: str | None = None) -> SharedStore | None:
-    """The store for a look; None where nothing was ever put there."""
+    """The store for a look; None where nothing was ever put there. Raises UsageFault."""
+    _check_meant(url, environ)
     return working.open_work_to_look(url, environ, start)
+
+
+def _check_meant(url: str | None, environ: Mapping[str, str]) -> None:
+    """Refuse to take this user's own database for that of a server: its agents would have tokens that open nothing."""
+    if url is None and environ.get(SERVER, "").strip():
+        raise UsageFault(
+            f"{SERVER} names a server, and agents are kept in its database, which is not reached through it.",
+            f"Type this where the database is, name it with --url, or unset {SERVER}.",
+        )
 
 
 def issue(act: Callable[[str], Issued], path: str | None = None) -> Issued:
