@@ -16,9 +16,11 @@ from dataclasses import dataclass
 from typing import Self
 
 from kranzq import __version__
+from kranzq.leases.kept import grace_in
 from kranzq.model.outcome import Ending, Outcome
 from kranzq.model.work import ItemClaim
 from kranzq.runner import Prepared
+from kranzq.runs.command import marks_of_item
 from kranzq.runs.folders import LOG, OUTPUT, RunFolder
 from kranzq.runs.item_folder import PAYLOAD, discard_item_folder, new_item_folder
 from kranzq.runs.keepers import Keeper, Order, start_keeper
@@ -26,7 +28,6 @@ from kranzq.runs.leftovers import end, look
 
 TAIL_LINES, TAIL_BYTES = 50, 8 * 1024
 """So much of the end of its output becomes the result."""
-_SHARE_OF_LEASE = 1 / 4
 _SHOWN = 500
 
 
@@ -40,10 +41,6 @@ class CommandPlan:
     timeout_s: float | None = None
     output_cap: int | None = None
 
-    def grace_in(self, lease_s: float) -> float:
-        """Time between TERM and KILL: at most a quarter of the lease, for it is taken from the lease's end."""
-        return min(self.grace_s, lease_s * _SHARE_OF_LEASE)
-
 
 class ItemCommand:
     """A running command. `confirm` and `stop` may be called from any thread."""
@@ -55,7 +52,7 @@ class ItemCommand:
     @classmethod
     def start(cls, plan: CommandPlan, claim: ItemClaim, lease_s: float, lease_ends: float) -> Self:
         """Start it. Raises KeeperLost, StoreUnavailable, OSError; then nothing was started."""
-        grace = plan.grace_in(lease_s)
+        grace = grace_in(lease_s, plan.grace_s)
         with contextlib.ExitStack() as undo:
             folder = new_item_folder(plan.state, claim.item.payload)
             undo.callback(discard_item_folder, folder)
@@ -80,7 +77,7 @@ class ItemCommand:
                         nonce=nonce,
                         executable=plan.prepared.executable,
                         argv=plan.prepared.argv,
-                        env={**plan.prepared.env, **_told(claim, f"{folder.path}/{PAYLOAD}")},
+                        env={**plan.prepared.env, **_told(claim, folder)},
                         claim="",
                         run_path=folder.path,
                         timeout_seconds=plan.timeout_s,
@@ -155,14 +152,7 @@ def why(ending: Ending, tail: str) -> str:
     return ending.reason
 
 
-def _told(claim: ItemClaim, payload: str) -> Mapping[str, str]:
-    """What a command is told of its item."""
-    return {
-        "KRANZQ_AGENT": claim.holder.name,
-        "KRANZQ_AGENT_UID": claim.holder.uid,
-        "KRANZ_ITEM_ID": claim.id,
-        "KRANZ_ITEM_ATTEMPT": str(claim.attempt),
-        "KRANZ_ITEM_TITLE": claim.item.title,
-        "KRANZ_ITEM_KIND": claim.item.kind,
-        "KRANZ_ITEM_PAYLOAD": payload,
-    }
+def _told(claim: ItemClaim, folder: RunFolder) -> Mapping[str, str]:
+    """What a command is told of its item, and who it is for the work queue."""
+    who = {"KRANZQ_AGENT": claim.holder.name, "KRANZQ_AGENT_UID": claim.holder.uid}
+    return who | marks_of_item(claim, f"{folder.path}/{PAYLOAD}")

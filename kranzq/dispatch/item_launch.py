@@ -15,19 +15,20 @@ from typing import TYPE_CHECKING
 from kranzq.disk.atomic import write_new
 from kranzq.dispatch import item_end  # noqa: F401 - imported before a mission runs, for the package may be gone after it
 from kranzq.dispatch.evidence import MISSION
-from kranzq.dispatch.item_leases import grace_in
 from kranzq.dispatch.launch import Try
 from kranzq.dispatch.settle import is_environment_fault
 from kranzq.errors import KranzqError
 from kranzq.events import Claimed as ClaimedEvent
 from kranzq.events import emit
 from kranzq.leases.asleep import boot_clock
+from kranzq.leases.kept import grace_in
 from kranzq.liveness import kranz_token, suffix_k4
 from kranzq.model.clock import rfc3339
 from kranzq.model.item_policy import mission_of_item
 from kranzq.model.item_run import ItemOfRun
-from kranzq.model.work import ItemClaim
+from kranzq.runs.command import marks_of_item
 from kranzq.runs.folders import RunFolder, Runs
+from kranzq.runs.item_folder import PAYLOAD
 from kranzq.runs.keepers import Keeper
 from kranzq.runs.record import EntryIdentity, RunRecord
 
@@ -38,10 +39,9 @@ if TYPE_CHECKING:
     from kranzq.dispatch.items import Items
     from kranzq.dispatch.parts import OpenQueue, Parts
     from kranzq.model.outcome import Ending
+    from kranzq.model.work import ItemClaim
     from kranzq.runner import Runner
 
-PAYLOAD = "payload"
-"""The file in the run folder with what the item carries: the one way in which that reaches its command."""
 _AGAIN_MS = 5000
 
 
@@ -105,7 +105,7 @@ def begin(parts: Parts, queue: OpenQueue, holding: Holding, items: Items) -> Try
     grace_s, lease_s = parts.settings.grace_s, items.settings.lease_s
     items.leases.keep(name, item, folder, asked_at, grace_s)
     ends = asked_at + lease_s - grace_in(lease_s, grace_s)
-    one.item = ItemTry(items, _told(claim, folder), ends, name)
+    one.item = ItemTry(items, marks_of_item(claim, f"{folder.path}/{PAYLOAD}"), ends, name)
     return one
 
 
@@ -126,15 +126,6 @@ def _record_of(
         created_at=rfc3339(parts.clock.now()),
         item=item,
     )
-
-
-def _told(claim: ItemClaim, folder: RunFolder) -> dict[str, str]:
-    return {
-        "KRANZ_ITEM_ID": claim.id,
-        "KRANZ_ITEM_ATTEMPT": str(claim.attempt),
-        "KRANZ_ITEM_TITLE": claim.item.title,
-        "KRANZ_ITEM_PAYLOAD": f"{folder.path}/{PAYLOAD}",
-    }
 
 
 def _give_back(items: Items, claim: ItemClaim, fault: BaseException) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from kranzq.dispatch.evidence import Backstop, judge_holder
 from kranzq.errors import KranzqError, StoreUnavailable
 from kranzq.leases.asleep import boot_clock
-from kranzq.leases.kept import KeptLease
+from kranzq.leases.kept import KeptLease, grace_in
 from kranzq.model.claim import Holder
 from kranzq.model.process import Liveness
 from kranzq.model.work import Held
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 RENEW_WITHIN_S = 60.0
 """A lease is renewed at a third of it, and at least that often."""
-_SHARE_OF_LEASE = 1 / 4
 _WHO = "the work queue"
 
 
@@ -75,11 +74,6 @@ class Leases:
                     self.keep(claimed.place.name, record.item, folder, boot_clock() - lease_s, parts.settings.grace_s)
         for claim in self._kept.keys() - alive:
             self.drop(claim)
-
-
-def grace_in(lease_s: float, grace_s: float) -> float:
-    """So long before its lease is over a mission is ended: the time between TERM and KILL, at most a quarter of it."""
-    return min(grace_s, lease_s * _SHARE_OF_LEASE)
 
 
 def held_of(item: ItemOfRun) -> Held:

@@ -19,7 +19,13 @@ from kranzq.model.work import Held, ItemClaim
 RENEW_AT = 1 / 3
 """Renewals begin after a third of the lease: two of them may fail before it is over."""
 _TRY_AGAIN_AT, _FIRST_AGAIN_S = 1 / 30, 1.0
+_SHARE_OF_LEASE = 1 / 4
 _TICK_S = 1.0  # the wait of a thread does not go on while the host sleeps; so it looks once a second
+
+
+def grace_in(lease_s: float, grace_s: float) -> float:
+    """So long before its lease is over a run is ended: the time between TERM and KILL, at most a quarter of it."""
+    return min(grace_s, lease_s * _SHARE_OF_LEASE)
 
 
 class Renews(Protocol):

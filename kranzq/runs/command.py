@@ -10,7 +10,7 @@ import re
 import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from kranzq.model.checkout import Checkout
 from kranzq.model.database_url import has_password, stripped
@@ -19,6 +19,9 @@ from kranzq.model.outcome import Ending, NotStarted, Outcome
 from kranzq.model.tokens import has_token
 from kranzq.runner import Prepared
 from kranzq.runs.preflight import why_not_here
+
+if TYPE_CHECKING:
+    from kranzq.model.work import ItemClaim
 
 GIT_LOCATIONS = frozenset(
     {
@@ -168,6 +171,17 @@ def mission_environment(environ: Mapping[str, str], names: tuple[str, ...] | Non
     if kept.get(SERVER):
         kept[SERVER] = _without_credentials(kept[SERVER])  # as above
     return {name: text for name, text in kept.items() if name not in NOT_PASSED_ON and not _is_secret(name, text)}
+
+
+def marks_of_item(claim: ItemClaim, payload: str) -> dict[str, str]:
+    """What a command is told of its item, whoever runs it; `payload` is the path of the file with what it carries."""
+    return {
+        "KRANZ_ITEM_ID": claim.id,
+        "KRANZ_ITEM_ATTEMPT": str(claim.attempt),
+        "KRANZ_ITEM_TITLE": claim.item.title,
+        "KRANZ_ITEM_KIND": claim.item.kind,
+        "KRANZ_ITEM_PAYLOAD": payload,
+    }
 
 
 def find_executable(name: str, path: str, cwd: str) -> str | None:

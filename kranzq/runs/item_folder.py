@@ -19,6 +19,7 @@ from kranzq.model.ids import MissionId
 from kranzq.runs.folders import RunFolder
 
 PAYLOAD = "payload"
+"""The file in a run folder with what the item carries, in a checkout as for an agent: its command gets it so."""
 _KEPT_S = 2 * 86400.0
 _NAME = re.compile(r"[0-9a-f]{16}")
 _ANY = MissionId("item")
