@@ -112,6 +112,8 @@ def _said(named: Mapping[str, str]) -> dict[str, str]:
 
 
 def _shape(fault: Exception, what: str) -> HttpFault:
+    if "out of range" in str(fault):  # of a number that is longer than any that is meant
+        return HttpFault(400, "usage", f"{what} holds a number that is out of range.", "See /openapi.json")
     return HttpFault(422, "shape", f"{what} has a wrong shape: {str(fault)[:_MOST_ECHOED]}.", "See /openapi.json")
 
 

@@ -112,6 +112,10 @@ class Bounded(HttpToolsProtocol):
         """What is no HTTP, in the form of every other fault."""
         self._answer(400, "http", msg)
 
+    def _unsupported_upgrade_warning(self) -> None:
+        """Answer a request for another protocol as if it were none, and end: what follows it is no HTTP."""
+        self.cycle.keep_alive = False
+
     def _rest(self) -> None:
         self._idle_since = self.loop.time()
         self._ring_in(self.limits.idle_s)
