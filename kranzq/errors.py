@@ -252,6 +252,14 @@ class StoreUnreachable(StoreUnavailable):
         self.path = where
 
 
+class ServerUnreachable(StoreUnavailable):
+    """A kranzq server does not answer, or what answers is none; whether the call was carried out is said."""
+
+    def __init__(self, where: str, why: str, advice: str = "See whether it runs there: kranzq serve") -> None:
+        KranzqError.__init__(self, f"The server {where} cannot be used: {why}.", advice)
+        self.path = where
+
+
 class SchemaTooNew(StoreUnavailable):
     """A newer kranzq made the database into something that this one does not understand; it was not touched."""
 

@@ -1,13 +1,14 @@
-"""Who is asking, and which database: the options that all verbs of the work queue and of presence share.
+"""Who is asking, and which store: the options that all verbs of the work queue and of presence share.
 
-A name is what `--agent` says, else `KRANZQ_AGENT`, else user@host; the uid is `KRANZQ_AGENT_UID`. Here nobody proves
-who he is: whoever may write the database may act under any name.
+A name is what `--agent` says, else `KRANZQ_AGENT`, else user@host; the uid is `KRANZQ_AGENT_UID`. In a database nobody
+proves who he is: whoever may write it may act under any name. A server (`--server`, `KRANZQ_SERVER`) knows the token.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 import click
@@ -15,18 +16,19 @@ import click
 from kranzq.errors import UsageFault
 from kranzq.model.claim import Holder
 from kranzq.model.database_url import has_password, shown
-from kranzq.wiring import working
+from kranzq.wiring import callers, remote, working
 
 if TYPE_CHECKING:
-    from kranzq.backend.items import WorkStore
+    from kranzq.backend.presence import Presence, SharedStore
+    from kranzq.client.remote import RemoteStore
 
 F = TypeVar("F", bound=Callable[..., object])
-AGENT, UID, GROUPS = "KRANZQ_AGENT", "KRANZQ_AGENT_UID", "KRANZQ_AGENT_GROUPS"
+_URL, _SERVER, _STORE = "kranzq.url", "kranzq.server", "kranzq.store"
 
 
 def agent_option(verb: F) -> F:
     """Let a verb be told who is asking: `agent`."""
-    text = f"Who you are; else ${AGENT}, else user@host."
+    text = f"Who you are; else ${callers.AGENT}, else user@host. A server knows it by your token."
     return click.option("--agent", metavar="NAME", help=text)(verb)
 
 
@@ -36,35 +38,84 @@ def url_option(verb: F) -> F:
     return click.option("--url", metavar="URL", callback=_checked, help=text)(verb)
 
 
-def holder(agent: str | None) -> Holder:
-    """Who holds what is claimed, and who enqueues."""
-    from kranzq.wiring.trusting import user_name
+def store_option(verb: F) -> F:
+    """Let a verb be told which database (`url`), or which server in its place."""
+    text = f"A kranzq server: http://host:port, https://… or unix:/path; else ${remote.SERVER}."
+    server = click.option("--server", metavar="URL", callback=_kept, expose_value=False, help=text)
+    return url_option(server(verb))
 
-    name = agent or os.environ.get(AGENT, "").strip() or f"{user_name()}@{os.uname().nodename}"
-    return Holder(name, uid=os.environ.get(UID, "").strip())
+
+def named_server() -> str | None:
+    """The server that this call is for; None: a database of this machine. Raises UsageFault."""
+    said = click.get_current_context().meta
+    return remote.server_of(os.environ, said.get(_SERVER), said.get(_URL))
+
+
+def holder(agent: str | None) -> Holder:
+    """Who holds what is claimed, and who enqueues; blank where a server knows no agent by the token."""
+    if (far := _remote()) is None:
+        return callers.caller(os.environ, agent)
+    return Holder(agent) if agent else far.me().holder
 
 
 def groups(given: Sequence[str]) -> frozenset[str]:
-    """The groups that one belongs to: those on the command line, else those of the environment."""
-    return frozenset(given or os.environ.get(GROUPS, "").replace(",", " ").split())
+    """The groups that one belongs to: those on the command line, else those of the environment, or of the token."""
+    return callers.groups_of(os.environ if _remote() is None else {}, given)
 
 
-def open_store(directory: str, url: str | None) -> WorkStore:
-    """The work queue for a change; a new one is made. To be closed by the caller."""
-    return working.open_work(url, os.environ, directory)
+def open_store(directory: str, url: str | None) -> SharedStore:
+    """The work queue and presence for a change; a new database is made. To be closed by the caller."""
+    return _remote() or working.open_work(url, os.environ, directory)
 
 
-def open_to_look(directory: str, url: str | None) -> WorkStore | None:
-    """The work queue for a look; None when nothing was ever put there."""
-    return working.open_work_to_look(url, os.environ, directory)
+def open_to_look(directory: str, url: str | None) -> SharedStore | None:
+    """The same for a look; None when nothing was ever put there."""
+    return _remote() or working.open_work_to_look(url, os.environ, directory)
+
+
+@contextlib.contextmanager
+def open_presence(directory: str, url: str | None) -> Iterator[Presence]:
+    """Presence for a change."""
+    with open_store(directory, url) as store:
+        yield store.presence
+
+
+@contextlib.contextmanager
+def presence_to_look(directory: str, url: str | None) -> Iterator[Presence | None]:
+    """Presence for a look; None when nothing was ever put there."""
+    store = open_to_look(directory, url)
+    if store is None:
+        yield None
+        return
+    with store:
+        yield store.presence
+
+
+def _remote() -> RemoteStore | None:
+    """The server's store, one for the whole call; None where none is meant."""
+    server = named_server()
+    if server is None:
+        return None
+    kept = click.get_current_context().meta
+    if _STORE not in kept:
+        kept[_STORE] = remote.open_remote(server, os.environ)
+    store: RemoteStore = kept[_STORE]
+    return store
+
+
+def _kept(ctx: click.Context, param: click.Parameter, server: str | None) -> str | None:
+    del param
+    ctx.meta[_SERVER] = server
+    return server
 
 
 def _checked(ctx: click.Context, param: click.Parameter, url: str | None) -> str | None:
-    del ctx, param
+    del param
     if url is not None and has_password(url):
         raise UsageFault(
             f"--url {shown(url)!r} has a password in it, which every user of this machine sees in the list of "
             "processes.",
             "Put the URL into work.url of your config.toml or $KRANZQ_WORK_URL, or the password into PGPASSFILE.",
         )
+    ctx.meta[_URL] = url
     return url

@@ -6,7 +6,7 @@ import os
 
 import click
 
-from kranzq.cli.agent import agent_option, url_option
+from kranzq.cli.agent import agent_option, store_option
 from kranzq.errors import UsageFault
 
 _OF_THE_EXTRA = {"mcp", "mcp_types", "pydantic", "anyio", "httpx2"}
@@ -16,7 +16,7 @@ _OF_THE_EXTRA = {"mcp", "mcp_types", "pydantic", "anyio", "httpx2"}
 @click.option("--group", "groups", metavar="NAME", multiple=True, help="A group of yours; else $KRANZQ_AGENT_GROUPS.")
 @click.option("--allow-commands", is_flag=True, help="Missions that the agent enqueues may bring a command.")
 @agent_option
-@url_option
+@store_option
 @click.pass_obj
 def mcp(directory: str, *, groups: tuple[str, ...], allow_commands: bool, agent: str | None, url: str | None) -> None:
     """Serve an agent over MCP, on the standard streams: queue items, presence notes, missions of this checkout.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from kranzq.backend.presence import Put
-from kranzq.cli.agent import agent_option, holder, url_option
+from kranzq.cli.agent import agent_option, holder, open_presence, presence_to_look, store_option
 from kranzq.cli.say import local_time, say, say_json
 from kranzq.errors import Conflict, PresenceFull, UsageFault
 from kranzq.model.claim import Holder
@@ -38,7 +38,7 @@ _MOST_SHOWN = 60
 
 def _shared(verb: F) -> F:
     json_ = click.option("--json", "as_json", is_flag=True, help="For programs; keys are stable.")
-    return agent_option(url_option(json_(verb)))
+    return agent_option(store_option(json_(verb)))
 
 
 def _place(verb: F) -> F:
@@ -76,7 +76,7 @@ def claim(directory: str, /, *, paths: tuple[str, ...], as_json: bool, url: str 
     home = here.repo if here is not None else None
     new = [NewPresence(who_asks, one, said["note"], minutes, home) for one in subjects]
     made, full = list[Put](), None
-    with wiring.open_presence(url, os.environ, directory) as store:
+    with open_presence(directory, url) as store:
         try:
             made.extend(map(store.put, new))
         except PresenceFull as fault:
@@ -107,7 +107,7 @@ def release(
     if bool(claims) == everything:
         raise UsageFault("Name the claims to end, or --all of yours.", "See them with: kranzq presence list --mine")
     who_asks, others = holder(agent), list[PresenceClaim]()
-    with wiring.open_to_look(url, os.environ, ctx.obj) as store:
+    with presence_to_look(ctx.obj, url) as store:
         ended: list[PresenceClaim] = []
         if store is not None:
             for name in claims or (None,):
@@ -135,7 +135,7 @@ def release(
 def list_(directory: str, *, mine: bool, repo: str | None, agent: str | None, url: str | None, as_json: bool) -> None:
     """Show the claims that have not expired, the oldest first."""
     key, mine_key = named_repo(repo, wiring.whereabouts(directory, os.environ)), holder_key(holder(agent))
-    with wiring.open_to_look(url, os.environ, directory) as store:
+    with presence_to_look(directory, url) as store:
         found = _live(store, key)
     found = [one for one in found if not mine or holder_key(_holder_of(one)) == mine_key]
     if as_json:
@@ -155,7 +155,7 @@ def who(directory: str, /, *, path: str | None, as_json: bool, url: str | None, 
     here = wiring.whereabouts(directory, os.environ)
     question = _question(path, directory, here, said)
     caller = holder(said["agent"])
-    with wiring.open_to_look(url, os.environ, directory) as store:
+    with presence_to_look(directory, url) as store:
         found = store.who(question, caller=caller) if store is not None else ()
         mine = store.who(question) if store is not None and not found and not as_json else ()
     if as_json:

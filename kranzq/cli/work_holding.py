@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kranzq.cli.agent import agent_option, groups, holder, open_store, url_option
+from kranzq.cli.agent import agent_option, groups, holder, open_store, store_option
 from kranzq.cli.numbers import Whole
 from kranzq.cli.say import complain, local_time, say, say_json
 from kranzq.errors import EXIT_LATER, UsageFault
@@ -63,7 +63,7 @@ class WithExec(click.Command):
 @click.option("--fail-on-error", is_flag=True, help="With --exec: a command that fails ends its item as failed.")
 @click.option("--timeout", metavar="DUR", help="With --exec: end a command that runs longer.")
 @agent_option
-@url_option
+@store_option
 @_JSON
 @click.pass_context
 def claim(ctx: click.Context, /, *, execute: bool, as_json: bool, **given: Any) -> None:
@@ -108,7 +108,7 @@ def claim(ctx: click.Context, /, *, execute: bool, as_json: bool, **given: Any) 
 @_ATTEMPT
 @_LEASE
 @agent_option
-@url_option
+@store_option
 @_JSON
 @click.pass_obj
 def heartbeat(
@@ -133,7 +133,7 @@ def heartbeat(
 @click.option("--result-file", metavar="F", help="That, from a file (- for the input).")
 @click.option("--failed", is_flag=True, help="It did not work out, and nobody shall try again.")
 @agent_option
-@url_option
+@store_option
 @_JSON
 @click.pass_obj
 def complete(directory: str, /, item: str, *, attempt: int, url: str | None, as_json: bool, **given: Any) -> None:
@@ -163,7 +163,7 @@ def complete(directory: str, /, item: str, *, attempt: int, url: str | None, as_
 @click.option("--declined", is_flag=True, help="You did not try: this uses up no attempt.")
 @click.option("--delay", metavar="DUR", help="Nobody gets it before that has passed.")
 @agent_option
-@url_option
+@store_option
 @_JSON
 @click.pass_obj
 def release(directory: str, /, item: str, *, attempt: int, url: str | None, as_json: bool, **given: Any) -> None:

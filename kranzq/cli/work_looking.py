@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from kranzq.cli.agent import open_to_look, url_option
+from kranzq.cli.agent import open_to_look, store_option
 from kranzq.cli.numbers import Whole
 from kranzq.cli.say import say, say_json
 from kranzq.errors import NoSuchItem, UsageFault
@@ -19,7 +19,7 @@ _MOST_PAGE = 500
 @click.option("--limit", type=Whole(1, _MOST_PAGE), default=50, show_default=True, help="So many at most.")
 @click.option("--cursor", metavar="C", help="Where the last page ended.")
 @click.option("--unseen", is_flag=True, help="Only open ones whose agent was never seen: perhaps a mistyped name.")
-@url_option
+@store_option
 @_JSON
 @click.pass_obj
 def list_(
@@ -58,7 +58,7 @@ def list_(
 
 @click.command()
 @click.argument("item", metavar="ID")
-@url_option
+@store_option
 @_JSON
 @click.pass_obj
 def show(directory: str, item: str, *, url: str | None, as_json: bool) -> None:
@@ -78,7 +78,7 @@ def show(directory: str, item: str, *, url: str | None, as_json: bool) -> None:
 
 
 @click.command()
-@url_option
+@store_option
 @_JSON
 @click.pass_obj
 def stats(directory: str, *, url: str | None, as_json: bool) -> None:

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
-from kranzq.cli.agent import holder, open_store
+from kranzq.cli.agent import holder, named_server, open_store
 from kranzq.cli.say import complain
 from kranzq.cli.work_holding import lease_ms, seconds_of, wanted
 from kranzq.errors import EXIT_BUSY, EXIT_FAILED, EXIT_LATER
@@ -34,7 +34,7 @@ def run_items(directory: str, command: Sequence[str], given: dict[str, Any]) -> 
     lease, who = lease_ms(directory, given["lease"]), holder(given["agent"])
     timeout = seconds_of("--timeout", given["timeout"], positive=True) if given["timeout"] is not None else None
     wait_for = seconds_of("--wait", given["wait_for"] or "0")
-    plan = agents.command_plan(os.environ, directory, command, timeout, given["url"])
+    plan = agents.command_plan(os.environ, directory, command, timeout, given["url"], named_server())
     with open_store(directory, given["url"]) as store:
         worker = agents.worker(
             store,

@@ -6,7 +6,7 @@ import os
 
 import click
 
-from kranzq.cli.agent import open_store, url_option
+from kranzq.cli.agent import open_store, store_option
 from kranzq.cli.say import say, say_json
 from kranzq.errors import UsageFault
 from kranzq.wiring import working
@@ -18,7 +18,7 @@ _NAMED = 20
 @click.command()
 @click.argument("item", metavar="ID")
 @click.option("--reason", metavar="TEXT", default="", help="Why; its holder is told.")
-@url_option
+@store_option
 @_JSON
 @click.pass_obj
 def cancel(directory: str, item: str, *, reason: str, url: str | None, as_json: bool) -> None:
@@ -33,7 +33,7 @@ def cancel(directory: str, item: str, *, reason: str, url: str | None, as_json: 
 
 
 @click.command()
-@url_option
+@store_option
 @_JSON
 @click.pass_obj
 def recover(directory: str, *, url: str | None, as_json: bool) -> None:
@@ -61,7 +61,7 @@ def recover(directory: str, *, url: str | None, as_json: bool) -> None:
 
 @click.command()
 @click.option("--older-than", metavar="DUR", help="Ended longer ago than this; else the setting work.retention.")
-@url_option
+@store_option
 @_JSON
 @click.pass_obj
 def prune(directory: str, *, older_than: str | None, url: str | None, as_json: bool) -> None:

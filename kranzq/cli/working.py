@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kranzq.cli.agent import holder, open_store, url_option
+from kranzq.cli.agent import holder, open_store, store_option
 from kranzq.cli.numbers import Whole
 from kranzq.cli.say import local_time, say, say_json
 from kranzq.cli.work_holding import claim, complete, heartbeat, release
@@ -73,7 +73,7 @@ def work() -> None:
 @click.option("--key", metavar="TEXT", default="", help="The same key again gives the item that is there.")
 @click.option("--id", "name", metavar="ID", default="", help="An id of your own; else one is made.")
 @click.option("--batch", metavar="FILE", help="Many items, one JSON object a line (- for the input).")
-@url_option
+@store_option
 @_JSON
 @click.pass_context
 def enqueue(ctx: click.Context, /, *, batch: str | None, url: str | None, as_json: bool, **given: Any) -> None:

@@ -6,7 +6,7 @@ from kranzq.errors import KranzqError
 from kranzq.model.agents import Scope
 from kranzq.model.outcome import Outcome
 from kranzq.model.work import MOST_BATCH, Finish, Held, ItemClaim, check_number
-from kranzq.model.work_json import claim_json
+from kranzq.model.work_json import claim_json, item_json
 from kranzq.server import work_bodies as forms
 from kranzq.server.errors import Form, answer_to
 from kranzq.server.routing import Call, Route
@@ -19,7 +19,7 @@ def enqueue(call: Call) -> object:
     """Keep all of them, or none."""
     said: forms.ManyItemsBody = call.body
     accepted = call.service.store.enqueue_many([new_item(call, one) for one in said.items])
-    return {"items": [{"id": one.entry.id, "created": one.created} for one in accepted]}
+    return {"items": [{"id": one.entry.id, "created": one.created, "item": item_json(one.entry)} for one in accepted]}
 
 
 def claim(call: Call) -> object:
@@ -27,7 +27,7 @@ def claim(call: Call) -> object:
     said: forms.ManyClaimsBody = call.body
     check_number("limit", said.limit, 1, MOST_BATCH)
     found: list[ItemClaim] = []
-    for one in wanted(call, said.kind, said.kinds, said.groups):
+    for one in wanted(call, said):
         if len(found) < said.limit:
             found += call.service.store.claim_many(
                 call.caller.holder, one, limit=said.limit - len(found), lease_ms=said.lease_ms

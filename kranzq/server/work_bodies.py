@@ -29,6 +29,9 @@ Lease = Annotated[
 ]
 
 
+Ids = Annotated[list[Word], Meta(description="None but these items; empty: any.")]
+
+
 class NewItemBody(Given):
     """An item to enqueue."""
 
@@ -53,6 +56,7 @@ class ClaimBody(Given):
     groups: Annotated[list[Word], Meta(description="Of the agent's groups, those whose items it takes; none: all.")] = (
         msgspec.field(default_factory=list)
     )
+    ids: Ids = msgspec.field(default_factory=list)
     lease_ms: Lease = None
     wait_ms: Annotated[int, _range(0, 60_000, "Wait so long for an item.")] = 0
     request_id: Annotated[Word, Meta(description="The same one again gives the same item and attempt.")] = ""
@@ -65,6 +69,7 @@ class ManyClaimsBody(Given):
     kind: Word = ""
     kinds: list[Word] = msgspec.field(default_factory=list)
     groups: list[Word] = msgspec.field(default_factory=list)
+    ids: Ids = msgspec.field(default_factory=list)
     lease_ms: Lease = None
 
 
@@ -197,17 +202,10 @@ class Claims(msgspec.Struct):
     claims: list[ClaimOfItem]
 
 
-class ShortEnqueued(msgspec.Struct):
-    """One item of many, and whether this call made it."""
-
-    id: str
-    created: bool
-
-
 class ManyEnqueued(msgspec.Struct):
     """As many as were sent, in their order."""
 
-    items: list[ShortEnqueued]
+    items: list[Enqueued]
 
 
 class Renewed(msgspec.Struct):

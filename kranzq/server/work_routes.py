@@ -8,7 +8,7 @@ from kranzq.backend import Wanted
 from kranzq.errors import KranzqError
 from kranzq.model.agents import Scope
 from kranzq.model.outcome import Outcome
-from kranzq.model.work import DEFAULT_ATTEMPTS, Held, ItemClaim, NewItem, Target, check_number
+from kranzq.model.work import DEFAULT_ATTEMPTS, MOST_BATCH, Held, ItemClaim, NewItem, Target, check_number
 from kranzq.model.work_json import claim_json, item_json
 from kranzq.server import work_bodies as forms
 from kranzq.server.routing import Call, Route
@@ -32,7 +32,7 @@ async def claim(call: Call) -> object:
     check_number("wait_ms", said.wait_ms, 0, call.service.limits.wait_ms)
 
     def take() -> ItemClaim | None:
-        return first_of(call, said.kind, said.kinds, said.groups, lease_ms=said.lease_ms, request_id=said.request_id)
+        return first_of(call, said)
 
     waiting, asked_at = call.service.waiting, call.service.waiting.hints
     found = await call.service.pool.run(take)
@@ -94,24 +94,23 @@ def new_item(call: Call, said: forms.NewItemBody) -> NewItem:
     )
 
 
-def first_of(
-    call: Call, kind: str, kinds: list[str], groups: list[str], *, lease_ms: int | None, request_id: str
-) -> ItemClaim | None:
-    """The first item of the first of these kinds that has one."""
-    for one in wanted(call, kind, kinds, groups):
-        found = call.service.store.claim(call.caller.holder, one, lease_ms=lease_ms, request_id=request_id)
+def first_of(call: Call, said: forms.ClaimBody) -> ItemClaim | None:
+    """The first item of the first of the kinds that has one."""
+    for one in wanted(call, said):
+        found = call.service.store.claim(call.caller.holder, one, lease_ms=said.lease_ms, request_id=said.request_id)
         if found is not None:
             return found
     return None
 
 
-def wanted(call: Call, kind: str, kinds: list[str], groups: list[str]) -> list[Wanted]:
+def wanted(call: Call, said: forms.ClaimBody | forms.ManyClaimsBody) -> list[Wanted]:
     """What a claimer takes, one after the other: the groups are the agent's, cut to those that it asks for."""
     agent = call.caller.agent
-    mine = agent.groups_of(groups) if agent is not None else frozenset()
-    asked = list(dict.fromkeys([*([kind] if kind or not kinds else []), *kinds]))
+    mine = agent.groups_of(said.groups) if agent is not None else frozenset()
+    asked = list(dict.fromkeys([*([said.kind] if said.kind or not said.kinds else []), *said.kinds]))
     check_number("the number of kinds", len(asked), 1, forms.MOST_KINDS)
-    return [Wanted(kind=one, groups=mine) for one in asked]
+    check_number("the number of ids", len(said.ids), 0, MOST_BATCH)
+    return [Wanted(frozenset(said.ids), one, mine) for one in asked]
 
 
 def held(call: Call, attempt: int) -> Held:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from kranzq.errors import UsageFault
 from kranzq.model.database_url import stripped
+from kranzq.wiring.remote import SERVER
 from kranzq.wiring.working import database_url, work_config
 
 if TYPE_CHECKING:
@@ -21,9 +22,14 @@ _DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
 
 
 def command_plan(
-    environ: Mapping[str, str], directory: str, command: Sequence[str], timeout_s: float | None, url: str | None
+    environ: Mapping[str, str],
+    directory: str,
+    command: Sequence[str],
+    timeout_s: float | None,
+    url: str | None,
+    server: str | None = None,
 ) -> CommandPlan:
-    """How a command is run with items of the database `url`, which it is told of without a password.
+    """How a command is run with items of the database `url` or of a server, of which it is told, but no secret.
 
     Raises UsageFault when the command is not there: then nothing is claimed for it.
     """
@@ -38,8 +44,11 @@ def command_plan(
         raise UsageFault(f"The command {command[0]!r} was not found, or is not executable.", "Nothing was claimed.")
     mission = work_config(environ, directory).mission
     env = {**mission_environment(environ, mission.environment), "PWD": directory}
-    if (plain := stripped(database_url(url, environ, directory).text)) is not None:
+    if server is not None:
+        env[SERVER] = server  # an address never has a secret in it
+    elif (plain := stripped(database_url(url, environ, directory).text)) is not None:
         env[WORK_URL] = plain
+        env.pop(SERVER, None)  # else what the command enqueues would go there
     sweep_item_folders(state_dir(environ))
     return CommandPlan(
         Prepared(executable, tuple(command), env, directory),

@@ -1,38 +1,17 @@
-"""Presence: a URL or the settings in, an open store out; and where we are, as presence knows it."""
+"""Where we are, and which place a path means, as presence knows it."""
 
 from __future__ import annotations
 
-import contextlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from kranzq.errors import NotFound
-from kranzq.wiring import working
 from kranzq.wiring.checkouts import find_checkout
 
 if TYPE_CHECKING:
-    from kranzq.backend.presence import Presence
     from kranzq.dispatch.whereabouts import Located
     from kranzq.model.presence import Whereabouts
-
-
-@contextlib.contextmanager
-def open_presence(url: str | None, environ: Mapping[str, str], start: str | None = None) -> Iterator[Presence]:
-    """Presence for a change; the database is made or brought up to date first."""
-    with working.open_work(url, environ, start) as store:
-        yield store.presence
-
-
-@contextlib.contextmanager
-def open_to_look(url: str | None, environ: Mapping[str, str], start: str | None = None) -> Iterator[Presence | None]:
-    """Presence for a look; None where there is no database yet."""
-    store = working.open_work_to_look(url, environ, start)
-    if store is None:
-        yield None
-        return
-    with store:
-        yield store.presence
 
 
 def whereabouts(start: str, environ: Mapping[str, str]) -> Whereabouts | None:
