@@ -1,4 +1,4 @@
-"""The work queue and presence as a library: items that agents pull by lease, kept by SQLite or PostgreSQL.
+"""The work queue, presence and agents as a library: items that are pulled by lease, kept by SQLite or PostgreSQL.
 
 `open()` gives the user's own queue, `open("sqlite:///path")` or `open("postgresql://host/name")` another one. It may be
 shared by threads; processes open their own.
@@ -9,18 +9,21 @@ from __future__ import annotations
 import os
 
 from kranzq.backend import Accepted, Wanted
+from kranzq.backend.agents import Agents
 from kranzq.backend.items import WorkStore
 from kranzq.backend.presence import Presence, Put, SharedStore
 from kranzq.errors import (
     Conflict,
     ItemLost,
     KranzqError,
+    NoSuchAgent,
     NoSuchItem,
     PresenceFull,
     StoreUnavailable,
     TryLater,
     UsageFault,
 )
+from kranzq.model.agents import Agent, Issued, Scope
 from kranzq.model.claim import Holder
 from kranzq.model.outcome import Outcome
 from kranzq.model.presence import NewPresence, PresenceClaim, Subject, Whereabouts, subject_of
@@ -42,12 +45,15 @@ from kranzq.wiring import presence, working
 
 __all__ = [
     "Accepted",
+    "Agent",
+    "Agents",
     "Attempt",
     "Conflict",
     "Facts",
     "Finish",
     "Held",
     "Holder",
+    "Issued",
     "ItemClaim",
     "ItemLost",
     "ItemState",
@@ -55,6 +61,7 @@ __all__ = [
     "Match",
     "NewItem",
     "NewPresence",
+    "NoSuchAgent",
     "NoSuchItem",
     "Outcome",
     "Page",
@@ -64,6 +71,7 @@ __all__ = [
     "Put",
     "Question",
     "Recovered",
+    "Scope",
     "SharedStore",
     "Stats",
     "StoreUnavailable",
