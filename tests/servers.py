@@ -60,6 +60,8 @@ class Served:
     words: tuple[str, ...] = ()
     environ: dict[str, str] = field(default_factory=dict)
     cwd: Path = REPO
+    program: tuple[str, ...] = ("-m", "kranzq")
+    """Another one takes `serve` and its words in its own way."""
 
     def __post_init__(self) -> None:
         """Keep its state and its log in the folder."""
@@ -76,7 +78,7 @@ class Served:
         told = self.log.stat().st_size if self.log.exists() else 0
         with self.log.open("ab") as output:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "kranzq", "serve", "--url", self.url, *self.words],
+                [sys.executable, *self.program, "serve", "--url", self.url, *self.words],
                 cwd=self.cwd,
                 env=self.environ,
                 stdin=subprocess.DEVNULL,
@@ -148,9 +150,11 @@ def read_answer(connection: http.client.HTTPConnection) -> Answer:
 
 
 @contextlib.contextmanager
-def serving(folder: Path, *words: str, environ: Mapping[str, str] | None = None) -> Iterator[Served]:
+def serving(
+    folder: Path, *words: str, environ: Mapping[str, str] | None = None, program: tuple[str, ...] = ("-m", "kranzq")
+) -> Iterator[Served]:
     """A server that runs while the block does."""
-    one = Served(folder, words, dict(environ or {}))
+    one = Served(folder, words, dict(environ or {}), program=program)
     try:
         one.start()
         yield one
