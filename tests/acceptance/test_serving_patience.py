@@ -1,0 +1,242 @@
+"""Clients that are slow, idle, many or gone, and the end of the server with all of them connected."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import select
+import signal
+import socket
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kranzq import work
+from kranzq.model.work import ItemState
+from tests.hurried_server import CONNECTIONS
+from tests.laboratory import wait_for
+from tests.servers import Served, all_of, connected, raw, serving
+
+SOON_S = 5.0
+"""Far more than the limits of a server in a hurry, and far less than those of another."""
+
+
+@pytest.fixture(scope="module")
+def hurried(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A server with short limits."""
+    with serving(tmp_path_factory.mktemp("hurried"), program=("-m", "tests.hurried_server")) as one:
+        yield one
+
+
+def request(path: str, body: object = None, token: str = "", method: str = "POST", *more: str) -> bytes:
+    """The bytes of a request."""
+    sent = json.dumps(body).encode() if body is not None else b""
+    lines = [f"{method} {path} HTTP/1.1", "Host: localhost", "Content-Type: application/json", *more]
+    lines += [f"Content-Length: {len(sent)}", *([f"Authorization: Bearer {token}"] if token else [])]
+    return "\r\n".join([*lines, "", ""]).encode() + sent
+
+
+def waits(token: str, kind: str, ms: int = 30_000) -> bytes:
+    """The bytes of a claim that waits."""
+    return request("/v1/work/claim", {"kind": kind, "wait_ms": ms}, token)
+
+
+@pytest.mark.parametrize("sent", [b"", b"G", b"GET /v1/work HTTP/1.1\r\nHost: localhost\r\nX-Half: ", b"\r\n\r\n"])
+def test_a_request_that_does_not_arrive_is_ended(hurried: Served, sent: bytes) -> None:
+    """Nothing, half a line, or half a header: the connection does not stay."""
+    answer = raw(hurried, sent, tcp=False, seconds=SOON_S)
+
+    assert answer == b"" or answer.startswith(b"HTTP/1.1 408")
+
+
+def test_a_header_that_drips_is_ended(hurried: Served) -> None:
+    """Each byte comes in time, the whole does not."""
+    with connected(hurried, tcp=False) as connection:
+        _drip(connection, b"GET /v1/work HTTP/1.1\r\nX: " + b"a" * 10_000)
+        answer = all_of(connection, SOON_S)
+
+    assert answer == b"" or answer.startswith(b"HTTP/1.1 408")
+
+
+def test_a_body_that_drips_is_ended(hurried: Served) -> None:
+    """With 408, in the form of every other fault."""
+    with connected(hurried, tcp=False) as connection:
+        connection.sendall(request("/v1/work", {}).replace(b"Content-Length: 2", b"Content-Length: 9000")[:-1])
+        _drip(connection, b" " * 8000)
+        answer = all_of(connection, SOON_S)
+
+    assert answer == b"" or answer.startswith(b"HTTP/1.1 408")
+
+
+def test_an_answer_comes_though_the_body_does_not(hurried: Served) -> None:
+    """Who is refused by his headers is told so at once, and then the connection ends."""
+    sent = request("/nothing", {"a": 1}).replace(b"Content-Length: 8", b"Content-Length: 80")
+
+    assert raw(hurried, sent, tcp=False, seconds=SOON_S).startswith(b"HTTP/1.1 404")
+
+
+def test_idle_connections_make_room(hurried: Served) -> None:
+    """However many do nothing, the next request is answered; and they are closed after a while."""
+    with contextlib.ExitStack() as stack:
+        idle = [stack.enter_context(connected(hurried, tcp=False)) for _ in range(3 * CONNECTIONS)]
+        begun = time.monotonic()
+        status = hurried.ask("GET", "/v1/agent").status
+        took = time.monotonic() - begun
+        ends = [all_of(one, SOON_S) for one in idle]
+
+    assert (status, took < 2.0) == (200, True)
+    assert set(ends) == {b""}
+
+
+def test_a_connection_too_many_is_told_so(hurried: Served) -> None:
+    """When all are busy with requests, one more gets 503, and is served when one has ended."""
+    token = hurried.agent("many")
+    with contextlib.ExitStack() as stack:
+        busy = [stack.enter_context(connected(hurried, tcp=False)) for _ in range(CONNECTIONS)]
+        for one in busy:
+            one.sendall(waits(token, "many"))
+
+        def refused() -> bytes:
+            told = raw(hurried, request("/v1/agent", method="GET"), tcp=False)
+            return told if told.startswith(b"HTTP/1.1 503") else b""
+
+        told = wait_for(refused, "all connections are busy")
+        busy[0].close()
+        wait_for(lambda: not refused(), "there is room again")
+
+    assert b'"code":"full"' in told
+
+
+def test_a_client_that_does_not_read_is_cut(hurried: Served) -> None:
+    """A large answer does not stay in memory for ever."""
+    for _ in range(6):
+        hurried.ask("POST", "/v1/work", {"title": "large", "payload": "p" * 1_000_000, "kind": "large"})
+    with connected(hurried, tcp=False) as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.sendall(request("/v1/work?limit=6", method="GET"))
+        wait_for(lambda: _is_cut(connection), "the connection is cut", seconds=SOON_S)
+        answer = all_of(connection, SOON_S)
+
+    assert len(answer) < 6_000_000
+
+
+@pytest.mark.race
+def test_two_hundred_that_wait_block_nobody(served: Served) -> None:
+    """A heartbeat is answered at once beside them; items go to different ones; who hangs up gets nothing any more."""
+    token = served.agent("crowd")
+    held = served.ask("POST", "/v1/work", {"title": "a", "payload": "b", "kind": "held"}).json["id"]
+    served.ask("POST", "/v1/work/claim", {"kind": "held"}, token=token)
+    with contextlib.ExitStack() as stack:
+        crowd = [stack.enter_context(connected(served, tcp=False)) for _ in range(200)]
+        for one in crowd:
+            one.sendall(waits(token, "crowd"))
+        took = []
+        for _ in range(20):
+            begun = time.monotonic()
+            answer = served.ask("POST", f"/v1/work/{held}/heartbeat", {"attempt": 1}, token=token)
+            took.append(time.monotonic() - begun)
+            assert answer.status == 200
+        for _ in range(10):
+            served.ask("POST", "/v1/work", {"title": "a", "payload": "b", "kind": "crowd"})
+        names = wait_for(lambda: _claimed(crowd, 10), "ten of them have an item")
+    with work.open(served.url) as store:
+        late = store.enqueue(work.NewItem("late", "b", "crowd")).entry.id
+        wait_for(lambda: store.show(late).state is ItemState.OPEN, "nobody has it")
+        ends = {one.ended for one in store.attempts(late)}
+        left = store.show(late)
+
+    assert sorted(took)[10] < 1.0
+    assert len(set(names)) == 10
+    assert ends <= {"declined"}
+    assert left.attempts == left.declined
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_it_ends_within_two_seconds_whoever_is_connected(tmp_path: Path, number: signal.Signals) -> None:
+    """Waiting claims are answered, idle and stalled clients are let go, and the port is free for the next one."""
+    with serving(tmp_path, "--listen", "127.0.0.1:0") as one, contextlib.ExitStack() as stack:
+        token = one.agent("waiter")
+        for _ in range(3):
+            one.ask("POST", "/v1/work", {"title": "a", "payload": "p" * 1_000_000})
+        waiting = [stack.enter_context(connected(one, tcp=tcp)) for tcp in (True, False)]
+        waiting[0].sendall(waits(token, "end").replace(b"Host: localhost", f"Host: {one.address}".encode()))
+        waiting[1].sendall(waits(token, "end"))
+        stack.enter_context(connected(one))
+        stalled = stack.enter_context(connected(one, tcp=False))
+        stalled.sendall(request("/v1/work", method="GET"))
+        half = stack.enter_context(connected(one, tcp=False))
+        half.sendall(
+            b"POST /v1/work HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n"
+        )
+        wait_for(lambda: one.ask("GET", "/v1/work/stats").status == 200, "it answers")
+        begun = time.monotonic()
+        code = one.stop(number)
+        took = time.monotonic() - begun
+        told = [json.loads(all_of(each).rpartition(b"\r\n\r\n")[2]) for each in waiting]
+        one.words = ("--listen", one.address)
+        one.start()
+        again = one.ask("GET", "/v1/agent", tcp=True, token=one.key).status
+
+    assert (code, again) == (0, 200)
+    assert took < 2.0
+    assert told == [{"claimed": False}] * 2
+
+
+def test_a_store_that_is_locked_ends_nobody_elses_wait(tmp_path: Path) -> None:
+    """While another program holds the database, whoever looks is answered, and the server still ends in time."""
+    with serving(tmp_path) as one:
+        one.ask("POST", "/v1/work", {"title": "a", "payload": "b"})
+        with _write_locked(one.url):
+            writer = threading.Thread(target=_ask_quietly, args=(one,), daemon=True)
+            writer.start()
+            looked = one.ask("GET", "/v1/work").status
+            begun = time.monotonic()
+            code = one.stop()
+            took = time.monotonic() - begun
+        writer.join()
+
+    assert (looked, code) == (200, 0)
+    assert took < 2.5
+
+
+def _drip(connection: socket.socket, data: bytes) -> None:
+    """Send byte by byte until the other side has had enough."""
+    for byte in data:
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            connection.sendall(bytes([byte]))
+        if select.select([connection], [], [], 0.01)[0]:
+            return
+
+
+def _is_cut(connection: socket.socket) -> bool:
+    poll = select.poll()
+    poll.register(connection, 0)
+    return bool(poll.poll(0))
+
+
+def _claimed(crowd: list[socket.socket], number: int) -> list[str]:
+    """The items of those that have been answered, when they are so many."""
+    names = []
+    for one in crowd:
+        one.settimeout(0.0)
+        with contextlib.suppress(BlockingIOError):
+            names.append(json.loads(one.recv(65536, socket.MSG_PEEK).rpartition(b"\r\n\r\n")[2])["item"]["id"])
+    return names if len(names) >= number else []
+
+
+@contextlib.contextmanager
+def _write_locked(url: str) -> Iterator[None]:
+    with contextlib.closing(sqlite3.connect(url.removeprefix("sqlite://"), isolation_level=None)) as connection:
+        connection.execute("begin immediate")
+        yield
+        connection.execute("rollback")
+
+
+def _ask_quietly(one: Served) -> None:
+    with contextlib.suppress(OSError, http.client.HTTPException):
+        one.ask("POST", "/v1/work", {"title": "a", "payload": "b"})
