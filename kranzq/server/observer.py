@@ -60,6 +60,11 @@ class Observer:
         """How many listen."""
         return len(self._listeners)
 
+    @property
+    def is_running(self) -> bool:
+        """Whether it looks now."""
+        return self._thread is not None
+
     def listen(self, wake: Callable[[], None]) -> None:
         """Be woken, in the observer's thread, after events were added; returns when nothing can be missed any more.
 

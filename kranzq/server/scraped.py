@@ -105,6 +105,7 @@ class Scraped(Collector):
         return [
             by_name,
             _gauge("kranzq_event_streams", "Clients that listen to live events.", observer.listeners),
+            _gauge("kranzq_observer_runs", "Whether store and queue are watched for them.", observer.is_running),
             _counter("kranzq_events", "Live events so far.", observer.log.head),
             _gauge("kranzq_waiting_claims", "Claims that wait for an item.", self._service.waiting.count),
             _gauge("kranzq_store_calls", "Calls of the store that have not returned.", self._service.pool.running),
