@@ -49,16 +49,19 @@ def killed(self, command):
         os.kill(os.getpid(), signal.SIGKILL)
 
 postgres._Transaction.execute = killed
-for number in range(1, 200):
+number, version = 1, 0
+while number < 200:
     pid = os.fork()
     if pid == 0:
         left = number
         database.migrate("a program that is killed")
         os._exit(0)
     _, status = os.waitpid(pid, 0)
-    print(number, database.schema().version, flush=True)
+    before, version = version, database.schema().version
+    print(number, version, flush=True)
     if status == 0:
         break
+    number = number + 1 if version == before else 1  # each step is killed behind each of its own commands
 database.close()
 """
 
