@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,12 +24,21 @@ def agents(tmp_path: Path, isolated: Path) -> Iterator[Agents]:
 
 
 @pytest.fixture
-def server() -> Iterator[postgres.Server]:
-    """A server that the test may kill."""
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[postgres.Server]:
+    """A server that the test may kill, and which all agents use."""
     if not postgres.has_binaries():
         pytest.skip(postgres.MISSING)
     with postgres.running() as one:
+        monkeypatch.setenv("KRANZQ_WORK_URL", one.url())
         yield one
+
+
+def at_work(agents: Agents, *, lease: str) -> subprocess.Popen[bytes]:
+    """An agent whose command runs with item `one`, until it is released."""
+    agents.run("enqueue", "--id", "one", "--title", "t", "--payload", "p")
+    agent = agents.start("--lease", lease, "--exec", *agents.alone("one", 600))
+    wait_for(lambda: agents.told("start", "one"), f"it runs: {agents.log()}")
+    return agent
 
 
 @pytest.mark.race
@@ -51,14 +61,9 @@ def test_each_item_goes_to_one_of_them(agents: Agents, postgres_url: str, monkey
 
 
 @pytest.mark.crash
-def test_what_cannot_be_handed_in_is_handed_in_later(
-    agents: Agents, server: postgres.Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_cannot_be_handed_in_is_handed_in_later(agents: Agents, server: postgres.Server) -> None:
     """The server is gone as the command ends: its agent says so, waits, and hands in when the server is back."""
-    monkeypatch.setenv("KRANZQ_WORK_URL", server.url())
-    agents.run("enqueue", "--id", "one", "--title", "t", "--payload", "p")
-    agent = agents.start("--lease", "60s", "--exec", *agents.alone("one", 600))
-    wait_for(lambda: agents.told("start", "one"), f"it runs: {agents.log()}")
+    agent = at_work(agents, lease="60s")
     server.kill()
     (agents.notes / "release").touch()
     wait_for(lambda: "cannot be handed in yet" in agents.log(), f"it says so: {agents.log()}")
@@ -71,14 +76,9 @@ def test_what_cannot_be_handed_in_is_handed_in_later(
 
 @pytest.mark.crash
 @pytest.mark.timeout(120)
-def test_b66_a_server_that_is_away_for_half_a_lease_costs_no_run(
-    agents: Agents, server: postgres.Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_b66_a_server_that_is_away_for_half_a_lease_costs_no_run(agents: Agents, server: postgres.Server) -> None:
     """Renewals fail meanwhile and are tried again; when it is back the lease is confirmed, and the work goes on."""
-    monkeypatch.setenv("KRANZQ_WORK_URL", server.url())
-    agents.run("enqueue", "--id", "one", "--title", "t", "--payload", "p")
-    agent = agents.start("--lease", "15s", "--exec", *agents.alone("one", 600))
-    wait_for(lambda: agents.told("start", "one"), f"it runs: {agents.log()}")
+    agent = at_work(agents, lease="15s")
     began = time.monotonic()
     server.kill()
     wait_for(lambda: time.monotonic() > began + 6.5, "a renewal was due and failed")
@@ -93,14 +93,9 @@ def test_b66_a_server_that_is_away_for_half_a_lease_costs_no_run(
 
 @pytest.mark.crash
 @pytest.mark.timeout(120)
-def test_b67_a_server_that_stays_away_ends_the_command_in_time(
-    agents: Agents, server: postgres.Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_b67_a_server_that_stays_away_ends_the_command_in_time(agents: Agents, server: postgres.Server) -> None:
     """Nobody can tell any more whose item it is: the command is gone before the lease is over."""
-    monkeypatch.setenv("KRANZQ_WORK_URL", server.url())
-    agents.run("enqueue", "--id", "one", "--title", "t", "--payload", "p")
-    agent = agents.start("--lease", "6s", "--exec", *agents.alone("one", 600))
-    wait_for(lambda: agents.told("start", "one"), f"it runs: {agents.log()}")
+    agent = at_work(agents, lease="6s")
     tree = agents.tree(agent)
     began = time.monotonic()
     server.kill()
