@@ -96,7 +96,7 @@ def entries(transaction: Transaction, state: ItemState, most: int) -> list[WorkI
     """The items in one state, in the order in which they would be claimed where they may be."""
     if state.may_be_claimed:
         return [rows.item(row) for row in transaction.all("ready", state=state.value, most=most)]
-    return _listed(transaction, [state], _FIRST, most)
+    return [rows.item(row) for row in transaction.all("newest", state=state.value, most=most)]
 
 
 def page(transaction: Transaction, state: str, limit: int, cursor: str | None) -> Page:
@@ -154,12 +154,6 @@ def _first_of_each_key(named: Sequence[tuple[NewItem, str]]) -> tuple[list[int],
         (later if new.key and key in seen else first).append(place)
         seen.add(key)
     return first, later
-
-
-def _listed(transaction: Transaction, states: Sequence[ItemState], after: tuple[int, int], most: int) -> list[WorkItem]:
-    values = {"before": after[0], "before_seq": after[1], "most": most}
-    found = transaction.several([("page", {"state": state.value, **values}) for state in states])
-    return [rows.item(row) for each in found for row in each]
 
 
 def _states(state: str) -> Sequence[ItemState]:

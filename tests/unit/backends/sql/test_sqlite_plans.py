@@ -42,7 +42,7 @@ PLANS: dict[str, str] = {
     "is_due": "kranzq_leases",
     "lapse": "kranzq_leases",
     "open_due": "kranzq_due",
-    "page": "kranzq_listed",
+    "newest": "kranzq_listed",
     "page_keys": "kranzq_listed",
     "changed": "kranzq_listed",
     "claimed_before": "kranzq_requests",
@@ -137,7 +137,7 @@ ACTS: dict[str, Callable[[Transaction], object]] = {
     "is_due": lambda transaction: transaction.all("is_due", **values()),
     "lapse": lambda transaction: transaction.all("lapse", **values(most=100)),
     "open_due": lambda transaction: transaction.all("open_due", **values(most=100)),
-    "page": lambda transaction: transaction.all("page", **values(state="open", before=2**62, before_seq=2**62, most=1)),
+    "newest": lambda transaction: transaction.all("newest", **values(state="open", most=1)),
 }
 
 

@@ -27,10 +27,9 @@ select i.*, p.payload from kranzq_items i join kranzq_payloads p on p.seq = i.se
 select i.*, p.payload from kranzq_items i join kranzq_payloads p on p.seq = i.seq
 where i.state = :state order by i.priority desc, i.seq limit :most;
 
--- name: page
+-- name: newest
 select i.*, p.payload from kranzq_items i join kranzq_payloads p on p.seq = i.seq
-where i.state = :state and (i.updated_at, i.seq) < (:before, :before_seq)
-order by i.updated_at desc, i.seq desc limit :most;
+where i.state = :state order by i.updated_at desc, i.seq desc limit :most;
 
 -- name: page_keys
 select updated_at, seq from kranzq_items
