@@ -52,7 +52,6 @@ class ItemSettings:
     url: str
     lease_s: float
     sweep_s: float
-    retention_s: float | None
     path: str | None = None
 
 
@@ -71,10 +70,10 @@ class Items:
         settings: ItemSettings,
         runner: Runner,
         open_store: Callable[[], WorkStore],
-        sweeper_of: Callable[[WorkStore], Sweeper] | None = None,
+        sweeper_of: Callable[[WorkStore], Sweeper],
     ) -> None:
         self.settings, self.runner = settings, runner
-        self.sweeper_of = sweeper_of or self._sweeper
+        self.sweeper_of = sweeper_of
         self.leases = Leases(self)
         self._open_store = open_store
         self._store: WorkStore | None = None
@@ -86,9 +85,6 @@ class Items:
         self._request = ""
         self._said: set[str] = set()
         self._untold: collections.deque[str] = collections.deque()
-
-    def _sweeper(self, store: WorkStore) -> Sweeper:
-        return Sweeper(store, period_s=self.settings.sweep_s, retention_s=self.settings.retention_s)
 
     @property
     def is_away(self) -> bool:

@@ -22,13 +22,11 @@ if TYPE_CHECKING:
     from kranzq.busy.foreign import Engines
     from kranzq.busy.lock import BusyLock
     from kranzq.disk.leavings import IsGone
+    from kranzq.dispatch.items import Items
     from kranzq.model.outcome import Ending, Fate
     from kranzq.runner import Runner
     from kranzq.runs.keepers import WarmKeepers
     from kranzq.trust.may_run import Gate
-
-if TYPE_CHECKING:
-    from kranzq.dispatch.items import Items
 
 
 class OpenQueue(MissionQueue, Protocol):

@@ -16,6 +16,7 @@ from kranzq.liveness import machine_id
 from kranzq.model.checkout import Checkout
 from kranzq.model.claim import Holder
 from kranzq.model.repository import LOCAL, tail_of
+from kranzq.model.work import MOST_NAME
 from kranzq.wiring.working import database_url, sweeper
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from kranzq.runner import Runner
 
 _HEX = 32
-_MOST_NAME = 200
 
 
 def make_items(checkout: Checkout, config: Config, environ: Mapping[str, str], runner: Runner) -> Items:
@@ -35,7 +35,6 @@ def make_items(checkout: Checkout, config: Config, environ: Mapping[str, str], r
         url=str(url),
         lease_s=config.work.mission_lease,
         sweep_s=config.work.sweep_seconds,
-        retention_s=config.work.retention,
         path=url.sqlite_path,
     )
 
@@ -58,7 +57,7 @@ def default_name(checkout: Checkout) -> str:
     """The name of a checkout for people: host and path, the beginning of a long path left out."""
     head = f"kranzq@{socket.gethostname()}:"
     root = checkout.root.encode("utf-8", "replace")
-    return head + root[-max(1, _MOST_NAME - len(head.encode())) :].decode("utf-8", "ignore").replace("\0", "")
+    return head + root[-max(1, MOST_NAME - len(head.encode())) :].decode("utf-8", "ignore").replace("\0", "")
 
 
 def repository_groups(checkout: Checkout) -> frozenset[str]:

@@ -109,14 +109,13 @@ def sweeper(store: WorkStore, settings: WorkSettings) -> Sweeper:
     from kranzq.leases.asleep import boot_clock
     from kranzq.leases.sweeper import Sweeper
 
-    database = store.database if isinstance(store, SqlBackend) else None
-    far = database is not None and not database.is_near
-    return Sweeper(
-        store,
-        period_s=settings.sweep_seconds,
-        retention_s=settings.retention,
-        store_clock=(lambda: database.wall_ms() / 1000) if database is not None and far else boot_clock,
-    )
+    clock = boot_clock
+    if isinstance(store, SqlBackend) and not (database := store.database).is_near:
+
+        def clock() -> float:
+            return database.wall_ms() / 1000
+
+    return Sweeper(store, period_s=settings.sweep_seconds, retention_s=settings.retention, store_clock=clock)
 
 
 def schema_of(url: str | None, environ: Mapping[str, str], start: str | None = None) -> SchemaSeen:

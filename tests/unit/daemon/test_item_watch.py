@@ -37,7 +37,7 @@ class Store:
 def test_after_an_outage_holders_get_time_to_renew_before_anything_lapses() -> None:
     """The question whether it answers sweeps nothing, and the sweep is the one that the wiring made."""
     store, now = Store(), [0.0]
-    settings = ItemSettings(Holder("a checkout"), frozenset(), "sqlite:///x", 60.0, 10.0, None)
+    settings = ItemSettings(Holder("a checkout"), frozenset(), "sqlite:///x", 60.0, 10.0)
     items = Items(
         settings,
         cast("Any", None),
