@@ -168,5 +168,5 @@ def _report() -> str:
     import traceback
 
     with tempfile.NamedTemporaryFile("w", prefix="kranzq-fault-", suffix=".txt", delete=False) as file:
-        file.write(f"kranzq {__version__}, Python {sys.version}\n\n{traceback.format_exc()}")
+        file.write(f"kranzq {__version__}, Python {sys.version}\n\n{without_tokens(traceback.format_exc())}")
     return file.name

@@ -164,6 +164,24 @@ def test_a_token_that_is_typed_is_not_repeated(ask: Ask) -> None:
         assert TOKEN[4:] not in ask(verb, TOKEN, code=3)
 
 
+def test_a_fault_of_our_own_is_reported_without_tokens(
+    ask: Ask, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """What went wrong may have one in its words: neither the line nor the report repeats it."""
+
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError(f"row ('ann', '{TOKEN}')")
+
+    monkeypatch.setattr("kranzq.wiring.tokens.issue", fail)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    said = ask("add", "ann", code=70)
+    (report,) = tmp_path.glob("kranzq-fault-*.txt")
+
+    assert "kqa_***" in said
+    assert "kqa_***" in report.read_text()
+    assert TOKEN not in said + report.read_text()
+
+
 def test_odd_names_drive_no_terminal(ask: Ask) -> None:
     """They are refused, shown escaped."""
     for name in ("a\x1b[31mb", "a\nb", "a\u202eb", "", " ", "x" * 201, "a\udcffb"):
