@@ -62,7 +62,7 @@ def concrete(route: Route) -> str:
     ],
 )
 @pytest.mark.parametrize("path", ["/v1/work", "/agentmux/work", "/v1/events", "/healthz", "/openapi.json", "/nothing"])
-def test_a_foreign_host_is_refused_on_every_path(served: Served, host: str | None, path: str) -> None:
+def test_b79_a_foreign_host_is_refused_on_every_path(served: Served, host: str | None, path: str) -> None:
     """A page whose name leads here by a trick of the name server reads nothing, even with the right key."""
     port = served.address.rpartition(":")[2]
     named = "" if host == "" else host
@@ -77,7 +77,7 @@ def test_a_foreign_host_is_refused_on_every_path(served: Served, host: str | Non
     assert b"items" not in answer
 
 
-def test_two_hosts_are_refused(served: Served) -> None:
+def test_b79_two_hosts_are_refused(served: Served) -> None:
     """Which of them was meant is not guessed."""
     answer = get(served, "/v1/work", "Host: evil.example", f"X-AuthKey: {served.key}")
 
@@ -85,7 +85,7 @@ def test_two_hosts_are_refused(served: Served) -> None:
 
 
 @pytest.mark.parametrize("name", ["127.0.0.1", "localhost", "LOCALHOST", "[::1]"])
-def test_its_own_names_are_taken(served: Served, name: str) -> None:
+def test_b79_its_own_names_are_taken(served: Served, name: str) -> None:
     """By address and by name, in any case."""
     port = served.address.rpartition(":")[2]
 
@@ -93,7 +93,7 @@ def test_its_own_names_are_taken(served: Served, name: str) -> None:
 
 
 @pytest.mark.parametrize("origin", ["null", "http://evil.example", "https://{own}", "http://{own}.evil.example", ""])
-def test_pages_of_other_origins_are_refused(served: Served, origin: str) -> None:
+def test_b79_pages_of_other_origins_are_refused(served: Served, origin: str) -> None:
     """A page of another site may send a request; it is not looked at, whatever key it has."""
     said = f"Origin: {origin.format(own=served.address)}"
     lines = (said, f"X-AuthKey: {served.key}")
@@ -102,7 +102,7 @@ def test_pages_of_other_origins_are_refused(served: Served, origin: str) -> None
     assert status(get(served, "/v1/work", said, "Access-Control-Request-Method: POST", method="OPTIONS")) == 403
 
 
-def test_its_own_pages_are_taken(served: Served) -> None:
+def test_b79_its_own_pages_are_taken(served: Served) -> None:
     """The same origin may ask and call."""
     origin = f"Origin: http://{served.address}"
 
@@ -110,7 +110,7 @@ def test_its_own_pages_are_taken(served: Served) -> None:
     assert status(get(served, "/v1/work", origin, "Access-Control-Request-Method: POST", method="OPTIONS")) == 204
 
 
-def test_no_route_but_health_answers_without_a_credential(served: Served) -> None:
+def test_b79_no_route_but_health_answers_without_a_credential(served: Served) -> None:
     """Every path of the table, by every method, with nothing and with an empty credential."""
     opened = set()
     with contextlib.closing(served.connection(tcp=True)) as connection:
@@ -150,7 +150,7 @@ def test_no_route_but_health_answers_without_a_credential(served: Served) -> Non
         "X-AuthKey: null",
     ],
 )
-def test_an_odd_credential_opens_nothing(served: Served, lines: str) -> None:
+def test_b81_an_odd_credential_opens_nothing(served: Served, lines: str) -> None:
     """Each is 401, and none is a fault of the server."""
     token = _agent_once(served)
     said = lines.format(key=served.key, other=SECRET, agent=token)
@@ -160,7 +160,7 @@ def test_an_odd_credential_opens_nothing(served: Served, lines: str) -> None:
     assert b"fault" not in answer
 
 
-def test_one_credential_in_either_header_opens(served: Served) -> None:
+def test_b81_one_credential_in_either_header_opens(served: Served) -> None:
     """The key or an agent's token, as a bearer, as the key, or as both of them when they are the same."""
     for token in (served.key, _agent_once(served)):
         for said in ({"Authorization": f"Bearer {token}"}, {"X-AuthKey": token}):
@@ -177,7 +177,7 @@ def test_the_socket_is_the_operators_and_a_wrong_token_is_refused_there_too(serv
 
 
 @pytest.mark.parametrize("name", ["authkey", "token", "access_token", "key", "api_key", "Token"])
-def test_a_token_in_an_address_is_refused(served: Served, name: str) -> None:
+def test_b80_a_token_in_an_address_is_refused(served: Served, name: str) -> None:
     """400 for who is let in, so that the mistake is seen; 401 for who is not."""
     path = f"/v1/work?{name}={SECRET}"
 
@@ -222,7 +222,7 @@ def test_an_unknown_attribution_opens_nothing_and_is_counted(served: Served) -> 
     assert served.ask("GET", "/v1/identity/fallbacks").json["counters"]["m4.token_unknown"] == before + 2
 
 
-def test_a_revoked_token_opens_nothing_after_a_second(served: Served) -> None:
+def test_b81_a_revoked_token_opens_nothing_after_a_second(served: Served) -> None:
     """And a rotated one opens with its new text."""
     token = served.agent("revoked")
     assert served.ask("GET", "/v1/agent", token=token).status == 200
@@ -236,7 +236,7 @@ def test_a_revoked_token_opens_nothing_after_a_second(served: Served) -> None:
     wait_for(lambda: served.ask("GET", "/v1/agent", token=newer).status == 401, "the revoked token opens nothing")
 
 
-def test_a_rotated_key_takes_effect_at_once(tmp_path: Path) -> None:
+def test_b81_a_rotated_key_takes_effect_at_once(tmp_path: Path) -> None:
     """The server reads the file again; the old key opens nothing from then on, and a removed one opens nothing."""
     with serving(tmp_path, "--listen", "127.0.0.1:0") as one:
         old = one.key
@@ -250,7 +250,7 @@ def test_a_rotated_key_takes_effect_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [None, "", " ", "\n", "short\n", "kqo_" + "a" * 43 + "\n\n", "\xe9" * 43])
-def test_a_key_that_is_none_lets_nothing_start(tmp_path: Path, content: str | None) -> None:
+def test_b81_a_key_that_is_none_lets_nothing_start(tmp_path: Path, content: str | None) -> None:
     """An empty key would be equal to a missing header."""
     file = tmp_path / "key"
     if content is not None:
@@ -262,7 +262,7 @@ def test_a_key_that_is_none_lets_nothing_start(tmp_path: Path, content: str | No
         serve(options, {"HOME": str(tmp_path)}, lambda _: pytest.fail("it serves"))
 
 
-def test_a_key_that_others_may_read_lets_nothing_start(tmp_path: Path) -> None:
+def test_b81_a_key_that_others_may_read_lets_nothing_start(tmp_path: Path) -> None:
     """With the cure in the sentence."""
     file = tmp_path / "key"
     file.write_text("kqo_" + "a" * 43)
@@ -286,7 +286,7 @@ def test_a_key_that_others_may_read_lets_nothing_start(tmp_path: Path) -> None:
         (":80", UsageFault),
     ],
 )
-def test_an_address_that_others_reach_must_be_meant(tmp_path: Path, listen: str, fault: type[KranzqError]) -> None:
+def test_b81_an_address_that_others_reach_must_be_meant(tmp_path: Path, listen: str, fault: type[KranzqError]) -> None:
     """Refused without `--allow-remote`, and nothing that a name server decides is taken."""
     options = Options(str(tmp_path), f"sqlite://{tmp_path}/work.db", listen=listen)
 
@@ -294,7 +294,7 @@ def test_an_address_that_others_reach_must_be_meant(tmp_path: Path, listen: str,
         serve(options, {"HOME": str(tmp_path)}, lambda _: pytest.fail("it serves"))
 
 
-def test_no_token_is_shown_anywhere(served: Served) -> None:
+def test_b80_no_token_is_shown_anywhere(served: Served) -> None:
     """Sent rightly, wrongly, in a query, a path, a body, a cookie, a name: no answer and no log has it again."""
     token = _agent_once(served)
     said = [json.dumps({"title": 1, SECRET: token}), json.dumps({"title": "", "payload": ""}), "{" + SECRET, token]

@@ -67,7 +67,7 @@ def is_fault(answer: Answer) -> bool:
         (json.dumps(ITEM | {"id": "i" * 201}).encode(), 400),
     ],
 )
-def test_an_odd_body_is_refused_in_one_form(served: Served, sent: bytes, code: int) -> None:
+def test_b82_an_odd_body_is_refused_in_one_form(served: Served, sent: bytes, code: int) -> None:
     """400 for what is no JSON or out of range, 422 for a wrong shape; nothing is enqueued."""
     answer = served.ask("POST", WORK, sent, headers={"Content-Type": "application/json"})
 
@@ -89,12 +89,12 @@ def test_an_odd_body_is_refused_in_one_form(served: Served, sent: bytes, code: i
         ("", 415),
     ],
 )
-def test_a_body_must_say_that_it_is_json(served: Served, kind: str, code: int) -> None:
+def test_b82_a_body_must_say_that_it_is_json(served: Served, kind: str, code: int) -> None:
     """What a page of another site may send without asking is not looked at."""
     assert served.ask("POST", WORK, ITEM, headers={"Content-Type": kind}).status == code
 
 
-def test_an_optional_body_is_optional(served: Served) -> None:
+def test_b82_an_optional_body_is_optional(served: Served) -> None:
     """None, an empty one with a type, `{}` and a reason all cancel; what is no object is refused."""
     name = ""
     for sent, said in ((None, {}), (b"", {"Content-Type": "application/json"}), ({}, {}), ({"reason": "why"}, {})):
@@ -107,7 +107,7 @@ def test_an_optional_body_is_optional(served: Served) -> None:
     assert served.ask("DELETE", f"{WORK}/{name}", b"x", headers={"Content-Type": "text/plain"}).status == 415
 
 
-def test_ids_may_be_anything_that_is_a_text(served: Served) -> None:
+def test_b82_ids_may_be_anything_that_is_a_text(served: Served) -> None:
     """Quoted slashes, dots, signs and letters of all kinds are part of an id; an odd one is 404 or 400."""
     for name, quoted in (
         ("a/b", "a%2Fb"),
@@ -124,7 +124,7 @@ def test_ids_may_be_anything_that_is_a_text(served: Served) -> None:
         assert (quoted, answer.status, is_fault(answer)) == (quoted, code, True)
 
 
-def test_a_wrong_method_is_told_the_right_ones(served: Served) -> None:
+def test_b82_a_wrong_method_is_told_the_right_ones(served: Served) -> None:
     """405 with every method that the path takes, on every path of the table; `HEAD` is a `GET` without its body."""
     by_path: dict[str, set[str]] = {}
     for route in ROUTES:
@@ -140,7 +140,7 @@ def test_a_wrong_method_is_told_the_right_ones(served: Served) -> None:
     assert (head.status, head.raw) == (200, b"")
 
 
-def test_queries_are_as_strict_as_bodies(served: Served) -> None:
+def test_b82_queries_are_as_strict_as_bodies(served: Served) -> None:
     """Unknown names, things said twice, and what is no number, are told; the original paths ignore unknown names."""
     wrong = ("limit=x", "limit=1.5", "state=opn", "what=1", "limit=1&limit=2", "cursor=x", "%ff=1")
 
@@ -215,7 +215,7 @@ def test_requests_in_a_row_are_answered_in_order(served: Served) -> None:
 
 
 @pytest.mark.parametrize("text", ["<img src=x onerror=1>", "</script>", "a\r\nX-Evil: 1", "\u202eevil\u2066", "'\"><"])
-def test_texts_come_back_as_texts(served: Served, text: str) -> None:
+def test_b84_texts_come_back_as_texts(served: Served, text: str) -> None:
     """Whatever a title, name or reason holds stays inside its JSON, and no header is made of it."""
     made = served.ask("POST", WORK, ITEM | {"title": text, "payload": text, "target_agent": text})
     named = {"title": made.json["item"]["title"], "target_agent": made.json["item"]["target_agent"]}
@@ -231,7 +231,7 @@ def test_texts_come_back_as_texts(served: Served, text: str) -> None:
     assert not [one for one in answers if "x-evil" in one.headers or one.headers["content-type"] != "application/json"]
 
 
-def test_a_holder_is_told_apart_from_a_stranger(served: Served) -> None:
+def test_b82_a_holder_is_told_apart_from_a_stranger(served: Served) -> None:
     """A stale fence is 409 with what became of the item, an unknown id 404, and a cancelled one says so."""
     token = served.agent("holder")
     name = served.ask("POST", WORK, ITEM | {"kind": "holder"}).json["id"]

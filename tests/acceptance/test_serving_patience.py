@@ -157,7 +157,7 @@ def test_two_hundred_that_wait_block_nobody(served: Served) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_it_ends_within_two_seconds_whoever_is_connected(tmp_path: Path, number: signal.Signals) -> None:
+def test_b86_it_ends_within_two_seconds_whoever_is_connected(tmp_path: Path, number: signal.Signals) -> None:
     """Waiting claims are answered, idle and stalled clients are let go, and the port is free for the next one."""
     with serving(tmp_path, "--listen", "127.0.0.1:0") as one, contextlib.ExitStack() as stack:
         token = one.agent("waiter")
