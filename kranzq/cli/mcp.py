@@ -6,10 +6,9 @@ import os
 
 import click
 
-from kranzq.cli.agent import agent_option, store_option
+from kranzq.cli.agent import agent_option, named_server, store_option
 from kranzq.errors import UsageFault
-
-_OF_THE_EXTRA = {"mcp", "mcp_types", "pydantic", "anyio", "httpx2"}
+from kranzq.wiring.remote import open_server
 
 
 @click.command()
@@ -25,10 +24,24 @@ def mcp(directory: str, *, groups: tuple[str, ...], allow_commands: bool, agent:
     """
     try:
         from kranzq.mcp.caller import Here
-        from kranzq.mcp.local import LocalCaller
         from kranzq.mcp.serving import serve
     except ModuleNotFoundError as fault:
-        if (fault.name or "").partition(".")[0] not in _OF_THE_EXTRA:
+        if (fault.name or "").partition(".")[0] == "kranzq":
             raise
         raise UsageFault(f"MCP needs the package {fault.name}.", "Type: pip install 'kranzq[mcp]'") from fault
-    serve(LocalCaller(Here(directory, os.environ), url, agent, groups, may_command=allow_commands))
+    here, server = Here(directory, os.environ), named_server()
+    if server is None:
+        from kranzq.mcp.local import LocalCaller
+
+        serve(LocalCaller(here, url, agent, groups, may_command=allow_commands))
+        return
+    if agent or groups or allow_commands:
+        raise UsageFault(
+            "With a server the token says who the agent is, its groups, and what it may do.",
+            "Leave --agent, --group and --allow-commands out.",
+        )
+    from kranzq.client.remote import RemoteStore
+    from kranzq.mcp.remote import RemoteCaller
+
+    client = open_server(server, os.environ)
+    serve(RemoteCaller(here, client, RemoteStore(client)))

@@ -9,9 +9,11 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from kranzq.backend import Wanted
 from kranzq.backend.presence import SharedStore
 from kranzq.model.claim import Holder
 from kranzq.model.presence import Whereabouts
+from kranzq.model.work import ItemClaim
 from kranzq.wiring import presence
 
 Json = dict[str, object]
@@ -67,6 +69,10 @@ class Caller(Protocol):
 
     def groups(self, asked: Collection[str]) -> frozenset[str]:
         """The groups to claim for: those that are asked for, else all of the agent's. Raises Refused."""
+        ...
+
+    def claim(self, wanted: Wanted, lease_ms: int | None, request_id: str, wait_s: float) -> ItemClaim | None:
+        """Claim, and where there is nothing wait so long for something, which may then be there to be claimed."""
         ...
 
     def uid_of(self, agent: str) -> str:

@@ -27,7 +27,7 @@ from kranzq.model.work_json import attempt_json, claim_json, item_json
 from kranzq.model.work_lines import due_ms
 
 MOST_WAIT_MS = 60_000
-_SLICE_S = 1.0
+_SLICE_S = 2.0
 """So long a wait goes on after its agent has left, at most."""
 
 Id = Annotated[str, Field(description="The id of the queue item.")]
@@ -182,22 +182,20 @@ class ItemTools:
         self, seconds: float, kind: str, groups: Sequence[str], lease_ms: int | None, request_id: str
     ) -> ItemClaim | None:
         """Claim, again and again for so long. An agent that leaves while it waits holds nothing afterwards."""
-        who, store = await anyio.to_thread.run_sync(self._who_and_where)
         wanted = Wanted(kind=kind, groups=await anyio.to_thread.run_sync(self._caller.groups, groups))
-
-        def take() -> ItemClaim | None:
-            return store.claim(who, wanted, lease_ms=lease_ms, request_id=request_id)
-
         until = time.monotonic() + seconds
-        while (claim := await anyio.to_thread.run_sync(take)) is None:
+        while True:
             left = until - time.monotonic()
+            wait_s = max(0.0, min(left, _SLICE_S))
+            claim = await anyio.to_thread.run_sync(self._caller.claim, wanted, lease_ms, request_id, wait_s)
+            if claim is not None:
+                break
             if left <= 0:
                 return None
-            await anyio.to_thread.run_sync(store.wait_for_work, min(left, _SLICE_S))
         try:
             await anyio.lowlevel.checkpoint()
         except anyio.get_cancelled_exc_class():
-            store.release(claim, "its claimer had left", declined=True)
+            self._caller.store().release(claim, "its claimer had left", declined=True)
             raise
         return claim
 

@@ -10,11 +10,12 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from kranzq.backend import Wanted
 from kranzq.backend.presence import SharedStore
 from kranzq.errors import Refused
 from kranzq.mcp.caller import Here, Json, Missions
 from kranzq.model.claim import Holder
-from kranzq.model.work import folded
+from kranzq.model.work import ItemClaim, folded
 from kranzq.wiring import working
 from kranzq.wiring.approving import request_of
 from kranzq.wiring.callers import GROUPS, caller, groups_of
@@ -59,6 +60,14 @@ class LocalCaller:
                 f"Leave groups out to claim for all of yours. More are given by ${GROUPS} where this server is set up.",
             )
         return frozenset(asked) or own
+
+    def claim(self, wanted: Wanted, lease_ms: int | None, request_id: str, wait_s: float) -> ItemClaim | None:
+        """Claim; else wait for a hint of the store."""
+        store = self.store()
+        found = store.claim(self.holder(), wanted, lease_ms=lease_ms, request_id=request_id)
+        if found is None and wait_s > 0:
+            store.wait_for_work(wait_s)
+        return found
 
     def uid_of(self, agent: str) -> str:
         """None: most agents of one's own database have no uid, and an item for a uid would never reach them."""

@@ -67,6 +67,13 @@ def test_a_verb_imports_only_what_it_needs(checkout: Path, words: tuple[str, ...
         assert among(imported(*words, where=checkout), HEAVY | unwanted) == []
 
 
+@pytest.mark.parametrize("words", [("work", "list"), ("presence", "list"), ("status",), ("--help",)], ids=" ".join)
+def test_only_who_uses_a_server_or_mcp_imports_what_that_needs(checkout: Path, words: tuple[str, ...]) -> None:
+    """Neither the client's nor the tools' libraries cost a verb anything that works on this machine's stores."""
+    extras = {"httpx2", "mcp", "mcp_types", "pydantic", "anyio", "starlette", "uvicorn", "msgspec", "kranzq.client"}
+    assert among(imported(*words, where=checkout), extras | {"kranzq.mcp", "kranzq.server"}) == []
+
+
 def test_the_wiring_imports_none_of_its_modules_by_itself() -> None:
     """Whoever imports one subject of it does not get the others."""
     program = "import sys, kranzq.wiring; print(*(name for name in sys.modules if name.startswith('kranzq.wiring.')))"

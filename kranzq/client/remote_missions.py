@@ -1,0 +1,42 @@
+"""The missions of a server's checkout, as JSON with the keys of the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kranzq.client import mission_asks
+from kranzq.client.sending import Client
+
+Json = dict[str, object]
+
+
+class RemoteMissions:
+    """Missions at a server. To enqueue and cancel needs the scope `operate`."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    def listing(self, *, parked: bool = False, everything: bool = False) -> Json:
+        """What waits, in order."""
+        return self._client.send(mission_asks.listing(parked=parked, everything=everything))
+
+    def status(self) -> Json:
+        """What runs, what waits, and what needs a person."""
+        return self._client.send(mission_asks.status())
+
+    def one(self, mission: str) -> Json:
+        """Where a mission is, and its runs. Raises NoSuchMission."""
+        return self._client.send(mission_asks.one(mission))
+
+    def why(self, mission: str) -> Json:
+        """Why it does not run, or how it ended. Raises NoSuchMission."""
+        return self._client.send(mission_asks.why(mission))
+
+    def enqueue(self, asked: Mapping[str, Any]) -> Json:
+        """Approve a mission in the name of the server's user. Raises Conflict, UsageFault, Refused."""
+        return self._client.send(mission_asks.enqueue(asked))
+
+    def cancel(self, mission: str, why: str = "") -> Json:
+        """Take an approval back: remove what waits, ask what runs to end. Raises NoSuchMission."""
+        return self._client.send(mission_asks.cancel(mission, why))
