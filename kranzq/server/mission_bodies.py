@@ -44,7 +44,7 @@ class NewMission(Given):
     future: Annotated[bool, Meta(description="One in `after` may be a mission that comes later.")] = False
 
 
-class CancelBody(Given):
+class MissionCancel(Given):
     """Why it is cancelled."""
 
     why: Annotated[str, Meta(description="Kept with the end.")] = ""
@@ -143,7 +143,7 @@ class Why(msgspec.Struct):
     reasons: list[Reason]
 
 
-class Cancelled(msgspec.Struct):
+class MissionCancelled(msgspec.Struct):
     """What came of it."""
 
     mission: str

@@ -70,7 +70,7 @@ def enqueue(call: Call) -> object:
 
 def cancel(call: Call) -> object:
     """Take an approval back."""
-    said: forms.CancelBody | None = call.body
+    said: forms.MissionCancel | None = call.body
     return plain(_missions(call).cancel(call.path["mission"], said.why if said is not None else "").to_json())
 
 
@@ -190,8 +190,8 @@ ROUTES: tuple[Route, ...] = (
         cancel,
         "Take the approval of a mission back: remove what waits, ask what runs to end.",
         Scope.OPERATE,
-        forms.Cancelled,
-        forms.CancelBody,
+        forms.MissionCancelled,
+        forms.MissionCancel,
         body_optional=True,
         statuses=(403, 404, 409),
     ),
