@@ -161,14 +161,18 @@ def complete(directory: str, /, item: str, *, attempt: int, url: str | None, as_
 @_ATTEMPT
 @click.option("--reason", metavar="TEXT", default="", help="Why; whoever claims it next is told.")
 @click.option("--declined", is_flag=True, help="You did not try: this uses up no attempt.")
-@click.option("--delay", metavar="DUR", help="Nobody gets it before that has passed.")
+@click.option("--delay", metavar="DUR", help="Nobody gets it before that has passed; at most 30d.")
 @agent_option
 @store_option
 @_JSON
 @click.pass_obj
 def release(directory: str, /, item: str, *, attempt: int, url: str | None, as_json: bool, **given: Any) -> None:
     """Give an item back, to be claimed again; says where it is now. Without an attempt left it is failed."""
+    from kranzq.model.work import MOST_DELAY_MS
+
     delay_ms = round(seconds_of("--delay", given["delay"] or "0") * 1000)
+    if delay_ms > MOST_DELAY_MS:
+        raise UsageFault("--delay must be at most 30d.")
     held = _held(item, attempt, given["agent"])
     with open_store(directory, url) as store:
         state = store.release(held, given["reason"], declined=given["declined"], delay_ms=delay_ms)

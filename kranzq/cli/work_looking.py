@@ -18,7 +18,9 @@ _MOST_PAGE = 500
 @click.option("--state", type=click.Choice(_STATES), help="Only these; open finds delayed and lapsed ones, too.")
 @click.option("--limit", type=Whole(1, _MOST_PAGE), default=50, show_default=True, help="So many at most.")
 @click.option("--cursor", metavar="C", help="Where the last page ended.")
-@click.option("--unseen", is_flag=True, help="Only open ones whose agent was never seen: perhaps a mistyped name.")
+@click.option(
+    "--unseen", is_flag=True, help="Only open ones whose agent or group never asked for work: perhaps a mistyped name."
+)
 @store_option
 @_JSON
 @click.pass_obj
@@ -53,7 +55,7 @@ def list_(
         return
     items_text(page.items, "No such item." if state or unseen or cursor else "The queue is empty.")
     if page.cursor is not None:
-        say(f"More: kranzq work list --cursor {page.cursor}{f' --state {state}' if state else ''}")
+        say(f"More: the same again, with --cursor {page.cursor}")
 
 
 @click.command()

@@ -36,7 +36,7 @@ def item_text(item: WorkItem, attempts: Sequence[Attempt]) -> None:
         ("for", whom(item)),
         ("kind", item.kind),
         ("priority", f"{item.priority} (higher first)"),
-        ("tries", f"{item.attempts} of {item.max_attempts}" + (f", {item.declined} declined" if item.declined else "")),
+        ("tries", tries(item) + (f", {item.declined} declined" if item.declined else "")),
         ("made", f"{local_time(item.created_at / 1000)} by {item.created_by or 'somebody'}"),
         ("due", local_time(item.not_before / 1000) if item.not_before is not None else ""),
     ]
@@ -64,8 +64,8 @@ def item_text(item: WorkItem, attempts: Sequence[Attempt]) -> None:
 
 
 def claimed_line(claim: ItemClaim) -> str:
-    """One line: which item was claimed, under which attempt."""
-    return f"{claim.id}: attempt {claim.attempt} of {claim.item.max_attempts}: {claim.item.title}"
+    """One line: which item was claimed, under which attempt; declined ones make that more than the tries."""
+    return f"{claim.id}: attempt {claim.attempt}, tries {tries(claim.item)}: {claim.item.title}"
 
 
 def claim_text(claim: ItemClaim) -> None:

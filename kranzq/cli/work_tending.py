@@ -8,7 +8,7 @@ import click
 
 from kranzq.cli.agent import open_store, store_option
 from kranzq.cli.say import say, say_json
-from kranzq.errors import UsageFault
+from kranzq.cli.work_holding import seconds_of
 from kranzq.wiring import working
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="For programs; keys are stable.")
@@ -67,15 +67,11 @@ def recover(directory: str, *, url: str | None, as_json: bool) -> None:
 def prune(directory: str, *, older_than: str | None, url: str | None, as_json: bool) -> None:
     """Remove items that ended long ago, with their history and keys."""
     from kranzq.cli.say import duration
-    from kranzq.config.values import parse_duration
 
     if older_than is None:
         seconds = working.work_config(os.environ, directory).work.retention
     else:
-        try:
-            seconds = parse_duration(older_than)
-        except ValueError as fault:
-            raise UsageFault(f"--older-than {fault}.") from fault
+        seconds = seconds_of("--older-than", older_than)
     with open_store(directory, url) as store:
         pruned = store.prune(seconds)
     if as_json:

@@ -15,6 +15,7 @@ from kranzq.errors import ClaimLost, KranzqError, NotFound
 from kranzq.events import Warned, emit
 from kranzq.model.item_run import ItemOfRun
 from kranzq.model.outcome import Ending, Fate, Outcome, Park, Retire, Wait
+from kranzq.model.work import MOST_DELAY_MS
 from kranzq.runs.folders import CANCEL, OUTPUT, Runs
 from kranzq.runs.record import load
 
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
 TAIL_BYTES = 16 * 1024
 """So much of the end of its output becomes the result."""
-_MOST_DELAY_MS = 30 * 86_400_000
 _MOST_REASON = 1000
 
 
@@ -117,7 +117,7 @@ def _settle(store: WorkStore, item: ItemOfRun, ending: Ending, fate: Fate, tail:
 
 
 def _delay_ms(until_ms: int) -> int:
-    return max(0, min(until_ms - int(time.time() * 1000), _MOST_DELAY_MS))
+    return max(0, min(until_ms - int(time.time() * 1000), MOST_DELAY_MS))
 
 
 def _tail(runs: Runs, record: RunRecord) -> str:

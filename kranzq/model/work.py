@@ -17,6 +17,8 @@ from kranzq.model.outcome import Outcome
 
 DEFAULT_LEASE_MS, MOST_LEASE_MS = 120_000, 86_400_000
 """A lease that is not said, or not above zero, is two minutes; none is longer than a day."""
+MOST_DELAY_MS = 30 * 86_400_000
+"""So long an item that is given back may be kept back."""
 DEFAULT_ATTEMPTS, MOST_ATTEMPTS = 3, 1_000_000
 MOST_TITLE, MOST_TEXT, MOST_NAME = 1024, 1024 * 1024, 200
 """Sizes in bytes of UTF-8: title; payload, result and reason; every name, kind, group and key."""

@@ -18,6 +18,7 @@ from kranzq.model.claim import Holder
 from kranzq.model.outcome import Outcome
 from kranzq.model.work import (
     MOST_BATCH,
+    MOST_DELAY_MS,
     MOST_GROUPS,
     MOST_NAME,
     MOST_TEXT,
@@ -35,7 +36,6 @@ from kranzq.model.work import (
 
 SWEEP_MOST = 100
 """So many leases lapse, and so many items come due, in one transaction: a claim stays short whatever piled up."""
-MOST_DELAY_MS = 30 * 86_400_000
 _MOST_ATTEMPT = 2**31 - 1
 
 

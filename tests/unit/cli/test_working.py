@@ -471,6 +471,20 @@ def test_the_shortest_lease_is_one_all_the_same(ask: Ask) -> None:
     assert item["claim_expires"] - item["updated_at"] == 1
 
 
+def test_what_was_declined_is_no_try(
+    ask: Ask, complained: Callable[..., str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The list and the one item count alike; and how long an item may be kept back is said in words."""
+    enqueue(ask, "one")
+    ask("claim")
+    assert "--delay must be at most 30d." in complained("release", "one", "--attempt", "1", "--delay", "31d", code=2)
+    ask("release", "one", "--attempt", "1", "--declined")
+    capsys.readouterr()
+    run(["work", "show", "one"])
+
+    assert "  tries    0/3, 1 declined\n" in capsys.readouterr().out
+
+
 def test_pages_follow_each_other(ask: Ask) -> None:
     """Each item once, the newest change first, and the last page says so; a made-up cursor is refused."""
     for number in range(7):
