@@ -9,7 +9,7 @@ from kranzq.errors import NotFound
 from kranzq.server.event_log import EventLog
 from kranzq.server.health import Health
 from kranzq.server.metrics import Metrics
-from kranzq.server.observer import Observer, Source
+from kranzq.server.observer import Group, Observer, Source
 from kranzq.server.presence_watch import PresenceWatch
 from kranzq.server.scraped import Scraped
 from kranzq.server.service import Service
@@ -37,13 +37,18 @@ def looks(service: Service) -> StoreLooks:
 
 def observer(service: Service) -> Observer:
     """Who looks as long as somebody listens."""
-    sources = [
-        Source("item", service.shared(looks).items(), _IDLE_S),
-        Source("presence", PresenceWatch(service.store.presence), _IDLE_S),
-    ]
+    items = Source("item", service.shared(looks).items(), _IDLE_S)
+    presence = Source("presence", PresenceWatch(service.store.presence), _IDLE_S)
+    groups = [Group("store", (items, presence), service.store.wait_for_work)]
     if (found := service.shared(missions)) is not None:
-        sources.append(Source("mission", watching.mission_watch(found.checkout), 0.0))
-    return Observer(EventLog(service.boot_id), sources, service.store.wait_for_work, tell)
+        watch = watching.mission_watch(found.checkout)
+        groups.append(Group("queue", (Source("mission", watch, 0.0),), no_hint))
+    return Observer(EventLog(service.boot_id), groups, tell)
+
+
+def no_hint(_: float) -> bool:
+    """A queue gives no hints: the times of its folders are looked at, which costs next to nothing."""
+    return False
 
 
 def snapshots(service: Service) -> Snapshots:

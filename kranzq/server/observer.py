@@ -1,8 +1,9 @@
 """Looks at store and queue as long as somebody listens, and writes what things have become into the event log.
 
-One thread for all listeners. It waits for the store's hints and looks at most every 50 ms; what other processes and
-machines changed is seen in the same way as our own. Without listeners there is no thread: the first one that comes
-lets it look once at what has happened since, however long that was.
+One thread for the store and one for the queue, whatever the number of listeners, so that neither waits for the other.
+Each waits for hints and looks at most every 50 ms; what other processes and machines changed is seen in the same way
+as our own. Without listeners there is no thread: the first one that comes lets each look once at what has happened
+since, however long that was.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kranzq.backend.watching import Watch
 from kranzq.errors import KranzqError, StoreUnavailable, TryLater
@@ -19,9 +20,9 @@ from kranzq.server.event_log import RESYNC, EventLog
 PAUSE_S = 0.05
 """The shortest time between two looks."""
 HINT_S = 0.1
-"""So long a hint of the store is waited for; folders are looked at as often."""
+"""So long a hint is waited for."""
 _PATIENCE_S = 5.0
-_GOOD_BYE_S = 1.0
+_GOOD_BYE_S = 0.3
 
 
 @dataclass(slots=True)
@@ -41,18 +42,25 @@ class Source:
         return now - self.looked >= (self.watch.pause_s if hinted else max(self.watch.pause_s, self.idle_s))
 
 
+@dataclass(slots=True)
+class Group:
+    """What one thread looks at. `hint` waits so many seconds for the word that something may have changed."""
+
+    name: str
+    sources: Sequence[Source]
+    hint: Callable[[float], bool]
+    thread: threading.Thread | None = None
+    begun: threading.Event = field(default_factory=threading.Event)
+
+
 class Observer:
     """The looks of one server. May be shared by threads."""
 
-    def __init__(
-        self, log: EventLog, sources: Sequence[Source], hint: Callable[[float], bool], tell: Callable[[str], None]
-    ) -> None:
+    def __init__(self, log: EventLog, groups: Sequence[Group], tell: Callable[[str], None]) -> None:
         self.log = log
-        self._sources, self._hint, self._tell = sources, hint, tell
+        self._groups, self._tell = groups, tell
         self._mutex = threading.Lock()
         self._listeners: set[Callable[[], None]] = set()
-        self._thread: threading.Thread | None = None
-        self._begun = threading.Event()
         self._closed = False
 
     @property
@@ -62,63 +70,71 @@ class Observer:
 
     @property
     def is_running(self) -> bool:
-        """Whether it looks now."""
-        return self._thread is not None
+        """Whether anything looks now."""
+        return any(group.thread is not None for group in self._groups)
 
     def listen(self, wake: Callable[[], None]) -> None:
-        """Be woken, in the observer's thread, after events were added; returns when nothing can be missed any more.
+        """Be woken, in a thread of the observer, after events were added; returns when nothing can be missed any more.
 
         Raises StoreUnavailable when there is no first look within 5 s, and what stores raise.
         """
         with self._mutex:
             self._listeners.add(wake)
-            if self._thread is None and not self._closed:
-                self._begun.clear()
-                self._thread = threading.Thread(target=self._run, name="observer", daemon=True)
-                self._thread.start()
+            for group in () if self._closed else self._groups:
+                if group.thread is None:
+                    group.begun.clear()
+                    group.thread = threading.Thread(
+                        target=self._run, args=(group,), name=f"observer of the {group.name}", daemon=True
+                    )
+                    group.thread.start()
         try:
-            if not self._begun.wait(_PATIENCE_S):
-                raise StoreUnavailable("the store", "it does not answer")
-            for source in self._sources:
-                if isinstance(source.fault, StoreUnavailable | TryLater) and not source.has_begun:
-                    raise source.fault
+            self._wait_for_first_looks()
         except BaseException:
             self.leave(wake)
             raise
 
     def leave(self, wake: Callable[[], None]) -> None:
-        """Listen no more. The last one that leaves lets the thread end."""
+        """Listen no more. The last one that leaves lets the threads end."""
         with self._mutex:
             self._listeners.discard(wake)
 
     def close(self) -> None:
-        """Let the thread end, whoever listens."""
+        """Let the threads end, whoever listens."""
         with self._mutex:
             self._closed = True
-            thread = self._thread
-        if thread is not None:
-            thread.join(_GOOD_BYE_S)
+            threads = [group.thread for group in self._groups if group.thread is not None]
+        until = time.monotonic() + _GOOD_BYE_S
+        for thread in threads:
+            thread.join(max(0.0, until - time.monotonic()))
 
-    def _run(self) -> None:
+    def _wait_for_first_looks(self) -> None:
+        until = time.monotonic() + _PATIENCE_S
+        for group in self._groups:
+            if not group.begun.wait(max(0.0, until - time.monotonic())):
+                raise StoreUnavailable(f"the {group.name}", "it does not answer")
+            for source in group.sources:
+                if isinstance(source.fault, StoreUnavailable | TryLater) and not source.has_begun:
+                    raise source.fault
+
+    def _run(self, group: Group) -> None:
         hinted = True
-        while self._is_wanted():
-            began = time.monotonic()
-            before = self.log.head
-            for source in self._sources:
+        while self._is_wanted(group):
+            began, before = time.monotonic(), self.log.head
+            for source in group.sources:
                 if source.is_due(began, hinted=hinted):
                     self._look(source)
                     source.looked = time.monotonic()
-            self._begun.set()
+            group.begun.set()
             if self.log.head != before:
                 self._wake()
-            hinted = self._wait()
+            hinted = _hinted(group)
             time.sleep(max(0.0, began + PAUSE_S - time.monotonic()))
 
-    def _is_wanted(self) -> bool:
+    def _is_wanted(self, group: Group) -> bool:
         with self._mutex:
             if self._listeners and not self._closed:
                 return True
-            self._thread = None
+            group.thread = None
             return False
 
     def _look(self, source: Source) -> None:
@@ -137,15 +153,16 @@ class Observer:
         for change in seen.changes:
             self.log.add(source.kind, change)
 
-    def _wait(self) -> bool:
-        try:
-            return self._hint(HINT_S)
-        except KranzqError:
-            time.sleep(HINT_S)
-            return False
-
     def _wake(self) -> None:
         with self._mutex:
             listeners = list(self._listeners)
         for wake in listeners:
             wake()
+
+
+def _hinted(group: Group) -> bool:
+    try:
+        return group.hint(HINT_S)
+    except KranzqError:
+        time.sleep(HINT_S)
+        return False

@@ -20,7 +20,8 @@ from kranzq.backend.watching import Seen
 from kranzq.errors import StoreUnavailable, UnsafePath
 from kranzq.model.checkout import Checkout
 from kranzq.server.event_log import EventLog
-from kranzq.server.observer import Observer, Source
+from kranzq.server.live import no_hint
+from kranzq.server.observer import Group, Observer, Source
 from kranzq.server.presence_watch import PresenceWatch
 from kranzq.testing.store import HOLDER
 from kranzq.wiring import watching
@@ -64,12 +65,12 @@ def observer_of(*watches: Scripted, said: list[str] | None = None) -> Observer:
         time.sleep(0.002)
         return True
 
-    return Observer(EventLog("0a", 100), sources, hint, (said if said is not None else []).append)
+    return Observer(EventLog("0a", 100), [Group("shop", sources, hint)], (said if said is not None else []).append)
 
 
 def threads() -> int:
     """How many observers look."""
-    return sum(one.name == "observer" for one in threading.enumerate())
+    return sum(one.name.startswith("observer") for one in threading.enumerate())
 
 
 def told(observer: Observer) -> list[str]:
@@ -139,6 +140,33 @@ def test_a_fault_of_one_watch_does_not_keep_the_others() -> None:
     assert len(said) == 1
 
 
+def test_a_store_that_does_not_answer_does_not_keep_the_queue() -> None:
+    """Each has a thread of its own: missions are told while a database is away."""
+    stuck, let_go = threading.Event(), threading.Event()
+
+    class Stuck(Scripted):
+        def look(self) -> Seen:
+            if self.looks:
+                stuck.set()
+                let_go.wait(10)
+            return super().look()
+
+    queue = Scripted()
+    groups = [
+        Group("store", (Source("item", Stuck(), 0.0),), no_hint),
+        Group("queue", (Source("mission", queue, 0.0),), no_hint),
+    ]
+    observer = Observer(EventLog("0a"), groups, lambda _: None)
+    observer.listen(Ears())
+    stuck.wait(10)
+    queue.seen.append(Seen(({},)))
+    wait_for(lambda: observer.log.head, "the mission is told")
+    let_go.set()
+    observer.close()
+
+    assert told(observer) == ["mission"]
+
+
 def test_after_an_outage_nothing_is_missed() -> None:
     """A watch that has begun compares with what it knew."""
     away = StoreUnavailable("the store", "it is away")
@@ -204,13 +232,14 @@ def test_what_another_process_changes_is_told_within_half_a_second(
 ) -> None:
     """Items that come and are claimed, presence, missions: whether the store gives a hint of it or not."""
     make_queue(tmp_path).close()
-    sources = [
-        Source("item", watching.store_looks(store).items(), 0.25),
-        Source("presence", PresenceWatch(store.presence), 0.25),
-        Source("mission", watching.mission_watch(Checkout(str(tmp_path), has_git=False)), 0.0),
-    ]
+    items, presence = watching.store_looks(store).items(), PresenceWatch(store.presence)
+    missions = watching.mission_watch(Checkout(str(tmp_path), has_git=False))
     log, when = EventLog("0a"), list[float]()
-    observer = Observer(log, sources, store.wait_for_work, lambda _: None)
+    groups = [
+        Group("store", (Source("item", items, 0.25), Source("presence", presence, 0.25)), store.wait_for_work),
+        Group("queue", (Source("mission", missions, 0.0),), no_hint),
+    ]
+    observer = Observer(log, groups, lambda _: None)
     observer.listen(lambda: when.append(time.monotonic()))
     delays: dict[str, list[float]] = {}
     with subprocess.Popen(
