@@ -5,11 +5,12 @@ from __future__ import annotations
 import codecs
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, TextIO
 
 from kranzq import __version__
 from kranzq.cli.say import clean, clean_output, duration, local_time, say, say_styled, shade
+from kranzq.cli.tables import fitted
 from kranzq.dispatch.daemon_seen import DaemonSeen, HiddenDaemon
 from kranzq.model.clock import seconds_of
 from kranzq.model.state import State
@@ -28,7 +29,7 @@ def listing_text(found: Listing, *, parked: bool) -> None:
     """The table of entries, then the files that are none."""
     rows = [(one.mission, str(one.priority), _seq(one), one.state.value, _remark(one)) for one in found.entries]
     if rows:
-        table(("MISSION", "PRIO", "SEQ", "STATE", ""), rows)
+        fitted(("MISSION", "PRIO", "SEQ", "STATE", ""), rows)
     elif not found.bad and not found.quarantined:
         say("Nothing is parked." if parked else "Nothing waits.")
     advice = dict.fromkeys(one.advice for one in found.entries if one.advice and one.state is not State.PARKED)
@@ -90,7 +91,7 @@ def history_text(found: Iterable[Run]) -> None:
         for record in found
     ]
     if rows:
-        table(("MISSION", "RUN", "OUTCOME", "FATE", "STARTED", "TOOK", ""), rows)
+        fitted(("MISSION", "RUN", "OUTCOME", "FATE", "STARTED", "TOOK", ""), rows)
     else:
         say("Nothing has run yet.")
 
@@ -112,15 +113,6 @@ def end_json(mission: str, end: MissionEnd) -> dict[str, object]:
         "signal": end.run.signal if end.run is not None else None,
         "reason": end.reason,
     }
-
-
-def table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
-    """Rows in columns as wide as they need to be."""
-    shown = [tuple(map(clean, row)) for row in (head, *rows)]
-    widths = [max(len(row[at]) for row in shown) for at in range(len(head) - 1)]
-    for row in shown:
-        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
-        say_styled("  ".join([*cells, row[-1]]).rstrip())
 
 
 def sink() -> Sink:

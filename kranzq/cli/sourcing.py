@@ -36,7 +36,7 @@ def source() -> None:
 @click.pass_obj
 def list_(directory: str, *, ended: bool, as_json: bool) -> None:
     """Show all bindings with the state and the last outcome of each mission."""
-    from kranzq.cli.showing import table
+    from kranzq.cli.tables import fitted
 
     checkout = checkouts.find_checkout(directory, os.environ)
     with queues.open_look(checkout) as queue:
@@ -45,7 +45,7 @@ def list_(directory: str, *, ended: bool, as_json: bool) -> None:
     if as_json:
         say_json({"sources": [one.to_json() for one in found]})
     elif found:
-        table(("MISSION", "ITEM", "BINDING", "MISSION IS", "LAST RUN"), [_row(one) for one in found])
+        fitted(("MISSION", "ITEM", "BINDING", "MISSION IS", "LAST RUN"), [_row(one) for one in found])
     else:
         say("No binding waits for its producer." if ended else "No mission is bound to a producer's item.")
 

@@ -5,7 +5,6 @@ Where nobody looks, in a pipe or a file, nothing is cut.
 
 from __future__ import annotations
 
-import shutil
 import sys
 import unicodedata
 from collections.abc import Sequence
@@ -20,9 +19,10 @@ def fitted(head: Sequence[str], rows: Sequence[Sequence[str]], *, cut: Sequence[
     """Show rows in columns; the columns in `cut` share what room is left, each at least eight wide."""
     shown = [[clean(cell) for cell in row] for row in (head, *rows)]
     widths = [max(wide(row[at]) for row in shown) for at in range(len(head))]
-    room = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    if room is not None:
-        _shrink(widths, list(cut), room - _GAP * (len(head) - 1))
+    if cut and sys.stdout.isatty():
+        import shutil
+
+        _shrink(widths, list(cut), shutil.get_terminal_size().columns - _GAP * (len(head) - 1))
     for row in shown:
         cells = [_padded(cell, width) for cell, width in zip(row, widths, strict=True)]
         say_styled((" " * _GAP).join(cells).rstrip())

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from kranzq.cli.main import run
-from kranzq.cli.showing import _Terminal, table
+from kranzq.cli.showing import _Terminal
+from kranzq.cli.tables import fitted
 from kranzq.disk.mounts import mount_of
 from kranzq.model.outcome import Park
 from tests.factories import enqueue, gone_pid, kranz_name, make_queue
@@ -110,7 +111,7 @@ def test_parked_ones_are_listed_with_their_reason(checkout: Path, capsys: pytest
 
 def test_a_table_is_aligned_and_harmless(capsys: pytest.CaptureFixture[str]) -> None:
     """Names of strangers cannot break a row or drive the terminal."""
-    table(("A", "B"), [("x\ny", "\x1b[31m"), ("long name", "z")])
+    fitted(("A", "B"), [("x\ny", "\x1b[31m"), ("long name", "z")])
 
     assert capsys.readouterr().out == "A          B\nx\\ny       \\x1b[31m\nlong name  z\n"
 
