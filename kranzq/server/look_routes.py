@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kranzq.backend.items import WorkStore
 from kranzq.model.agents import Scope
-from kranzq.model.work import MOST_PAGE, Page, WorkItem
+from kranzq.model.work import MOST_PAGE, Page, WorkItem, check_number, span_ms
 from kranzq.model.work_json import attempt_json, item_json, page_json, recovered_json, stats_json
 from kranzq.server import work_bodies as forms
 from kranzq.server.routing import Call, Route
@@ -17,7 +17,7 @@ _MOST_BYTES = 16 * 1024 * 1024
 def list_(call: Call) -> object:
     """A page of items."""
     said: forms.PageQuery = call.query
-    return page_json(page_of(call.service.store, said.state or "", said.limit, said.cursor))
+    return page_json(page_of(call.service.store, said.state, said.limit, said.cursor or None))
 
 
 def show(call: Call) -> object:
@@ -38,6 +38,7 @@ def stats(call: Call) -> object:
 def unseen(call: Call) -> object:
     """Items whose agent was never seen."""
     said: forms.UnseenQuery = call.query
+    check_number("limit", said.limit, 0, MOST_PAGE)
     return {"items": [item_json(one) for one in call.service.store.unseen(said.limit)]}
 
 
@@ -49,6 +50,7 @@ def sweep(call: Call) -> object:
 def prune(call: Call) -> object:
     """Remove what ended long ago."""
     said: forms.PruneBody = call.body
+    span_ms("older_than_s", said.older_than_s, 0, forms.MOST_AGE_S)
     return {"removed": call.service.store.prune(said.older_than_s)}
 
 

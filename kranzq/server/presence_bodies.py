@@ -59,23 +59,23 @@ class ReleasePresenceBody(Given):
 class WhoOriginalQuery(Tolerated):
     """What is asked about."""
 
-    path: str | None = None
-    repo: str | None = None
-    branch: str | None = None
-    query: str | None = None
-    agent: Word | None = None
-    block: str | None = None
+    path: str = ""
+    repo: str = ""
+    branch: str = ""
+    query: str = ""
+    agent: Word = ""
+    block: str = ""
 
 
 class WhoQuery(Given):
     """What is asked about."""
 
-    path: str | None = None
-    absolute_path: str | None = None
-    repo: str | None = None
-    branch: str | None = None
-    query: str | None = None
-    agent: Word | None = None
+    path: str = ""
+    absolute_path: str = ""
+    repo: str = ""
+    branch: str = ""
+    query: str = ""
+    agent: Word = ""
 
 
 class PresenceSeen(msgspec.Struct):

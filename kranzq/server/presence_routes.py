@@ -13,6 +13,7 @@ from kranzq.model.agents import Scope
 from kranzq.model.claim import Holder
 from kranzq.model.presence import NewPresence, PresenceClaim, Subject, subject_of
 from kranzq.model.who import NOT_RUNNING, OTHERS_WORDS, Question, question_about, question_of, words_of
+from kranzq.model.work import MOST_NAME, check_text
 from kranzq.server import presence_bodies as forms
 from kranzq.server.errors import Form
 from kranzq.server.routing import Call, Route
@@ -58,10 +59,10 @@ def live(call: Call) -> object:
 def who(call: Call) -> object:
     """Who else works on it."""
     said: forms.WhoQuery | forms.WhoOriginalQuery = call.query
-    absolute = said.absolute_path if isinstance(said, forms.WhoQuery) else None
-    if absolute is not None:
-        about = Subject(said.repo, said.path, absolute, said.branch).cut()
-        question = Question(about.repo, about.path, about.absolute_path, about.branch, words_of(said.query or ""))
+    absolute = said.absolute_path if isinstance(said, forms.WhoQuery) else ""
+    if absolute:
+        about = Subject(said.repo or None, said.path or None, absolute, said.branch or None).cut()
+        question = Question(about.repo, about.path, about.absolute_path, about.branch, words_of(said.query))
     else:
         question = question_of(path=said.path, repo=said.repo, branch=said.branch, query=said.query)
     holder = _holder(call, said.agent)
@@ -72,7 +73,7 @@ def who(call: Call) -> object:
             "path": question.path,
             "absolute_path": question.absolute_path,
             "branch": question.branch,
-            "query": said.query,
+            "query": said.query or None,
         },
         "caller": {"agent": holder.name, "repo": None, "branch": None} if holder is not None else None,
         "agents": [one.to_json() for one in found],
@@ -121,6 +122,7 @@ def _holder(call: Call, named: str | None) -> Holder | None:
         return call.caller.agent.holder
     if named is None or not named.strip():
         return None
+    check_text("agent", named, MOST_NAME)
     found = call.service.store.agents.named(named)
     return found[0].holder if len(found) == 1 else Holder(named)
 

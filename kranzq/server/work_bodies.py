@@ -15,6 +15,8 @@ from kranzq.server.bodies import Given
 
 Word = Annotated[str, Meta(extra_json_schema={"maxLength": MOST_NAME})]
 Ending = Literal["succeeded", "failed"]
+MOST_AGE_S = 10**10
+"""Three centuries: longer ago nothing has ended."""
 MOST_DELAY_MS, MOST_KINDS = 30 * 86_400_000, 16
 State = Literal["open", "delayed", "claimed", "lapsed", "done", "failed", "cancelled"]
 
@@ -95,10 +97,10 @@ class CompleteBody(Given):
 
 
 class EndBody(Given):
-    """The end of one claim of many."""
+    """The end of one claim of many. An id or attempt that cannot be one is refused for itself."""
 
-    id: Word
-    attempt: Fence
+    id: str
+    attempt: int
     result: str = ""
     outcome: Ending = "succeeded"
 
@@ -127,17 +129,17 @@ class ReasonBody(Given):
 class PruneBody(Given):
     """How long ago an item must have ended to be removed."""
 
-    older_than_s: Annotated[float, Meta(extra_json_schema={"minimum": 0})]
+    older_than_s: Annotated[float, Meta(extra_json_schema={"minimum": 0, "maximum": MOST_AGE_S})]
 
 
 class PageQuery(Given):
     """Which items."""
 
-    state: Annotated[State | None, Meta(description="Of this state only; `open` finds `delayed` and `lapsed` too.")] = (
-        None
-    )
+    state: Annotated[
+        State | Literal[""], Meta(description="Of this state only; `open` finds `delayed` and `lapsed` too.")
+    ] = ""
     limit: Annotated[int, Meta(description="At most so many, from 1 to 500; a page may be shorter.")] = 50
-    cursor: Annotated[str | None, Meta(description="Where a page before this one ended.")] = None
+    cursor: Annotated[str, Meta(description="Where a page before this one ended.")] = ""
 
 
 class UnseenQuery(Given):

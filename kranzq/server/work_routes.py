@@ -8,7 +8,18 @@ from kranzq.backend import Wanted
 from kranzq.errors import KranzqError
 from kranzq.model.agents import Scope
 from kranzq.model.outcome import Outcome
-from kranzq.model.work import DEFAULT_ATTEMPTS, MOST_BATCH, Held, ItemClaim, NewItem, Target, check_number
+from kranzq.model.work import (
+    DEFAULT_ATTEMPTS,
+    MOST_BATCH,
+    MOST_GROUPS,
+    MOST_NAME,
+    Held,
+    ItemClaim,
+    NewItem,
+    Target,
+    check_number,
+    check_text,
+)
 from kranzq.model.work_json import claim_json, item_json
 from kranzq.server import work_bodies as forms
 from kranzq.server.routing import Call, Route
@@ -105,6 +116,9 @@ def first_of(call: Call, said: forms.ClaimBody) -> ItemClaim | None:
 
 def wanted(call: Call, said: forms.ClaimBody | forms.ManyClaimsBody) -> list[Wanted]:
     """What a claimer takes, one after the other: the groups are the agent's, cut to those that it asks for."""
+    check_number("the number of groups", len(said.groups), 0, MOST_GROUPS)
+    for group in said.groups:
+        check_text("group", group, MOST_NAME)
     agent = call.caller.agent
     mine = agent.groups_of(said.groups) if agent is not None else frozenset()
     asked = list(dict.fromkeys([*([said.kind] if said.kind or not said.kinds else []), *said.kinds]))

@@ -1,0 +1,61 @@
+"""The server against its own OpenAPI document: whatever a client sends, the answer is one that the document has.
+
+`KRANZQ_SCHEMATHESIS_SECONDS` looks for so long, in all ways; without it a few examples of each operation are tried.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.servers import Served
+
+SECONDS = os.environ.get("KRANZQ_SCHEMATHESIS_SECONDS", "")
+HOW = ("--max-time", SECONDS) if SECONDS else ("--phases", "fuzzing,stateful", "--max-examples", "2", "--no-shrink")
+LEFT_OUT = "positive_data_acceptance"
+"""The model knows more than a schema says: both targets of an item, blank titles, names that are none."""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(120 + 2 * int(SECONDS or 0))
+def test_every_answer_is_one_of_the_document(served: Served, tmp_path: Path) -> None:
+    """No fault of the server, no status, header or shape that the document has not, and nothing wrong is taken."""
+    token = served.agent(f"fuzzer {os.getpid()}", groups=("g",))
+    settings = tmp_path / "schemathesis.toml"
+    settings.touch(0o600)
+    settings.write_text(f'[headers]\nAuthorization = "Bearer {served.key}"\nX-Agent-Token = "{token}"\n')
+    document = served.ask("GET", "/openapi.json").json
+    del document["components"]["securitySchemes"]  # credentials are what other tests try
+    for operations in document["paths"].values():
+        for operation in operations.values():
+            del operation["security"]
+    (tmp_path / "openapi.json").write_text(json.dumps(document))
+    words = ["--url", f"http://{served.address}", "--exclude-path", "/v1/events", "--exclude-checks", LEFT_OUT]
+    program = [sys.executable, "-c", "from schemathesis.cli import schemathesis; schemathesis()"]
+    done = subprocess.run(
+        [
+            *program,
+            "--config-file",
+            str(settings),
+            "run",
+            "openapi.json",
+            *words,
+            "--no-color",
+            "--warnings",
+            "off",
+            *HOW,
+        ],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONWARNINGS": "ignore"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "fault " not in served.log.read_text()
