@@ -59,7 +59,8 @@ class Served:
     folder: Path
     words: tuple[str, ...] = ()
     environ: dict[str, str] = field(default_factory=dict)
-    cwd: Path = REPO
+    cwd: Path = Path()
+    """Where it is started: without one in its folder, for a server serves the missions of the checkout around it."""
     program: tuple[str, ...] = ("-m", "kranzq")
     """Another one takes `serve` and its words in its own way."""
 
@@ -68,6 +69,7 @@ class Served:
         kept = {name: text for name, text in os.environ.items() if not name.startswith(LEFT_OUT)}
         state = {"XDG_STATE_HOME": str(self.folder / "state"), "XDG_CONFIG_HOME": str(self.folder / "config")}
         self.environ = kept | state | {"HOME": str(self.folder), "PYTHONPATH": str(REPO)} | self.environ
+        self.cwd = self.folder if self.cwd == Path() else self.cwd
         self.log = self.folder / "log"
         self.url = f"sqlite://{self.folder}/work.db"
         self.process: subprocess.Popen[bytes] | None = None
