@@ -19,7 +19,8 @@ REASON = re.compile(r"^# Longer than 300 lines: .{20,}", re.MULTILINE)
 URL = re.compile(r"https?://[^\s)>\"'`]+")
 HOST = re.compile(r"(?<![\w@/.-])(?:[a-z0-9-]+\.)+(?:org|com|io)\b(?![(\w.-])", re.IGNORECASE)
 PLACES = r"(?:[\w-]+\.)*example(?:\.(?:org|com|net))?|localhost|127\.0\.0\.1|toml\.io"
-ALLOWED = re.compile(rf"(?:https?://(?:[^/\s]*@)?)?(?:{PLACES})\b")
+ALLOWED = re.compile(rf"(?:https?://(?:[^/\s]*@)?)?(?:(?:{PLACES})\b|\[::1\]|[\[(]?\{{)")
+"""Also what a program fills in: `{`."""
 HEAD_LINES = 12
 
 

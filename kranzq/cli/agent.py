@@ -40,7 +40,7 @@ def url_option(verb: F) -> F:
 
 def store_option(verb: F) -> F:
     """Let a verb be told which database (`url`), or which server in its place."""
-    text = f"A kranzq server: http://host:port, https://… or unix:/path; else ${remote.SERVER}."
+    text = f"A kranzq server: http://localhost:8787 or unix:/path; else ${remote.SERVER}."
     server = click.option("--server", metavar="URL", callback=_kept, expose_value=False, help=text)
     return url_option(server(verb))
 

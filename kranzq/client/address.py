@@ -1,4 +1,4 @@
-"""Where a server is: `http://host:port`, `https://host/path`, `unix:/path/to/socket`. No token is ever part of it."""
+"""Where a server is: `http` or `https` with a host, or `unix:/path/to/socket`. No token is ever part of it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from kranzq.errors import UsageFault
 
-FORMS = "Write http://host:port, https://host, or unix:/path/to/socket."
+FORMS = "Write http://localhost:8787, https://queue.example.org, or unix:/path/to/socket."
 _UNIX = "unix:"
 _MOST_SHOWN = 200
 
@@ -38,7 +38,7 @@ class Address:
                 "The address of the server has more in it than a host and a path.",
                 f"{FORMS} A token goes into a file that KRANZQ_TOKEN_FILE names.",
             )
-        if parts.scheme not in {"http", "https"} or not host:
+        if parts.scheme not in {"http", "https"} or not host or not text.isprintable() or " " in text:
             raise UsageFault(f"{text[:_MOST_SHOWN]!r} is no address of a server.", FORMS)
         name = f"[{host}]" if ":" in host else host
         return cls(f"{parts.scheme}://{name}{f':{port}' if port is not None else ''}{parts.path.rstrip('/')}")

@@ -58,7 +58,7 @@ class Patience:
     pause: float = FIRST_S
 
     def next_pause(self, now: float, told_s: float | None = None) -> float | None:
-        """How long to wait before the next try, as the server said or longer each time; None: give up."""
-        pause = self.pause * random.uniform(0.5, 1.0) if told_s is None else max(0.0, told_s)  # noqa: S311
+        """How long to wait before the next try: longer each time, and as the server said; None: give up."""
+        pause = max(self.pause * random.uniform(0.5, 1.0), told_s or 0.0)  # noqa: S311 - chance, not a secret
         self.pause = min(self.pause * 2, MOST_S)
         return pause if now + pause < self.until else None

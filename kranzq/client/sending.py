@@ -7,15 +7,16 @@ encrypted; redirections are not followed, so that no other server is shown the t
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 import httpx2
 
 from kranzq import __version__
-from kranzq.client.address import Address
+from kranzq.client.address import FORMS, Address
 from kranzq.client.asking import PATIENCE_S, Ask, Patience
 from kranzq.client.faults import OK, fault_of, retry_after, value_of
 from kranzq.errors import KranzqError, ServerUnreachable, StoreUnavailable, TryLater, UsageFault
@@ -39,6 +40,13 @@ class _Sender:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.address})"
 
+    @contextlib.contextmanager
+    def _address_is_read(self) -> Iterator[None]:
+        try:
+            yield
+        except httpx2.InvalidURL as fault:
+            raise UsageFault(f"{str(self.address)[:200]!r} is no address of a server: {fault}.", FORMS) from fault
+
     def _options(self) -> dict[str, Any]:
         return {
             "base_url": self.address.base,
@@ -52,8 +60,8 @@ class _Sender:
         body = dict(ask.body) if ask.body is not None else None
         try:
             return client.build_request(ask.method, ask.path, params=dict(ask.query), json=body, timeout=timeout)
-        except UnicodeEncodeError:
-            raise UsageFault("A text of the call holds half of a character.", "Send it as UTF-8.") from None
+        except ValueError as fault:  # half a character, or no number
+            raise UsageFault(f"Something in the call cannot be sent as JSON: {str(fault)[:200]}.") from None
 
     def _answered(self, ask: Ask[T], answer: httpx2.Response) -> T | _Again:
         """The value, or that it may be sent again. Raises what the server tells of."""
@@ -72,7 +80,7 @@ class _Sender:
                 where, f"its answer to {ask.method} {ask.path} has another form than this kranzq knows"
             ) from fault
 
-    def _broken(self, ask: Ask[Any], fault: httpx2.TransportError) -> _Again:
+    def _broken(self, ask: Ask[Any], fault: httpx2.RequestError) -> _Again:
         """What a connection that failed means. Raises where it may not be sent again."""
         never = isinstance(fault, _NEVER_SENT)
         why = str(fault) or type(fault).__name__
@@ -98,7 +106,8 @@ class Client(_Sender):
     ) -> None:
         super().__init__(url, token, agent_token, patience_s)
         transport = httpx2.HTTPTransport(uds=self.address.socket) if self.address.socket is not None else None
-        self._client = httpx2.Client(transport=transport, **self._options())
+        with self._address_is_read():
+            self._client = httpx2.Client(transport=transport, **self._options())
 
     def send(self, ask: Ask[T]) -> T:
         """The value of a request, which is repeated for a while where that is safe. Raises as a local store does."""
@@ -106,18 +115,13 @@ class Client(_Sender):
         while True:
             try:
                 found = self._answered(ask, self._client.send(self._request(self._client, ask)))
-            except httpx2.TransportError as fault:
+            except httpx2.RequestError as fault:
                 found = self._broken(ask, fault)
             if not isinstance(found, _Again):
                 return found
             if (pause := patience.next_pause(time.monotonic(), found.after_s)) is None:
                 raise found.fault
             time.sleep(pause)
-
-    def stream(self, path: str, headers: Mapping[str, str], *, silence_s: float) -> Any:
-        """A GET whose answer is read as it comes, as a context; it breaks after so long a silence."""
-        timeout = httpx2.Timeout(silence_s, connect=CONNECT_S)
-        return self._client.stream("GET", path, headers=dict(headers), timeout=timeout)
 
     def close(self) -> None:
         """Let go of connections."""
@@ -140,7 +144,8 @@ class AsyncSender(_Sender):
     ) -> None:
         super().__init__(url, token, agent_token, patience_s)
         transport = httpx2.AsyncHTTPTransport(uds=self.address.socket) if self.address.socket is not None else None
-        self._client = httpx2.AsyncClient(transport=transport, **self._options())
+        with self._address_is_read():
+            self._client = httpx2.AsyncClient(transport=transport, **self._options())
 
     async def send(self, ask: Ask[T]) -> T:
         """As `Client.send`."""
@@ -148,7 +153,7 @@ class AsyncSender(_Sender):
         while True:
             try:
                 found = self._answered(ask, await self._client.send(self._request(self._client, ask)))
-            except httpx2.TransportError as fault:
+            except httpx2.RequestError as fault:
                 found = self._broken(ask, fault)
             if not isinstance(found, _Again):
                 return found

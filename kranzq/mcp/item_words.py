@@ -11,7 +11,7 @@ from kranzq.model.clock import rfc3339
 from kranzq.model.presence import one_line
 from kranzq.model.who import quoted
 from kranzq.model.work import Attempt, ItemClaim, WorkItem
-from kranzq.model.work_json import item_json
+from kranzq.model.work_json import claim_json, item_json
 
 MOST_SHOWN = 300
 """Characters of a payload or result in a list: an agent's context is not filled by what others wrote."""
@@ -21,6 +21,12 @@ _MOST_REASON = 1000
 def brief_json(item: WorkItem) -> dict[str, object]:
     """An item for a list: as everywhere, with long texts cut."""
     return item_json(item) | {"payload": _cut(item.payload), "result": _cut(item.result)}
+
+
+def claimed_json(claim: ItemClaim) -> dict[str, object]:
+    """A claim as everywhere; the payload is whole, what the one before it left is cut."""
+    told = claim_json(claim)
+    return told | {"item": item_json(claim.item) | {"result": _cut(claim.item.result)}}
 
 
 def reason_of_last(store: WorkStore, claim: ItemClaim) -> Attempt | None:

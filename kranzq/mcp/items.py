@@ -18,12 +18,12 @@ from kranzq.backend import Wanted
 from kranzq.backend.presence import SharedStore
 from kranzq.errors import UsageFault
 from kranzq.mcp.caller import Caller
-from kranzq.mcp.item_words import brief_json, claim_note, heartbeat_note, reason_of_last
+from kranzq.mcp.item_words import brief_json, claim_note, claimed_json, heartbeat_note, reason_of_last
 from kranzq.mcp.telling import told
 from kranzq.model.claim import Holder
 from kranzq.model.outcome import Outcome
 from kranzq.model.work import DEFAULT_ATTEMPTS, Held, ItemClaim, ItemState, NewItem, Target
-from kranzq.model.work_json import attempt_json, claim_json, item_json
+from kranzq.model.work_json import attempt_json, item_json
 from kranzq.model.work_lines import due_ms
 
 MOST_WAIT_MS = 60_000
@@ -105,7 +105,7 @@ class ItemTools:
             if claim is None:
                 return {"claimed": False, "note": "There is nothing for you now. Ask again later, or with wait_ms."}
             before = await anyio.to_thread.run_sync(reason_of_last, self._caller.store(), claim)
-            return {"claimed": True, **claim_json(claim), "note": claim_note(claim, before)}
+            return {"claimed": True, **claimed_json(claim), "note": claim_note(claim, before)}
 
     def heartbeat(self, id: Id, attempt: Attempt, lease_ms: Lease = None) -> Answer:  # noqa: A002 - the name of the seed
         """Say that you still work on a queue item: its lease counts anew from now on.

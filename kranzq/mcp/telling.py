@@ -17,6 +17,7 @@ from mcp.types import CallToolResult, InputRequiredResult
 from pydantic import ValidationError
 
 from kranzq.errors import KranzqError, NoSuchItem, NoSuchMission, NotFound, PresenceFull, TryLater
+from kranzq.model.tokens import without_tokens
 
 _log = logging.getLogger("kranzq.mcp")
 _NEXT_STEPS: tuple[tuple[type[KranzqError], str], ...] = (
@@ -77,14 +78,14 @@ def told_of_a_resource() -> Iterator[None]:
 def in_words(fault: KranzqError) -> str:
     """The sentence and the next step of an expected fault: a tool to call, where a person would type a verb."""
     step = next((step for kind, step in _NEXT_STEPS if isinstance(fault, kind)), fault.advice)
-    return f"{fault.sentence} {step}".rstrip()
+    return without_tokens(f"{fault.sentence} {step}".rstrip())
 
 
 def _own_fault(fault: Exception) -> str:
     _log.error("a fault of kranzq itself", exc_info=fault)
     return (
-        f"A fault of kranzq itself: {fault!r:.300}. Whether something was changed is not known; look with WorkList. "
-        "The report is in this server's error output; a person should pass it on."
+        f"A fault of kranzq itself: {without_tokens(repr(fault))[:300]}. Whether something was changed is not known; "
+        "look with WorkList. The report is in this server's error output; a person should pass it on."
     )
 
 

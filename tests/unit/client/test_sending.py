@@ -188,8 +188,8 @@ def test_no_token_is_shown() -> None:
     for act in (
         lambda: client.send(work_asks.stats()),
         lambda: Client("http://127.0.0.1:1", TOKEN + "\n"),
-        lambda: Address.parse(f"http://ann:{TOKEN}@host:1"),
-        lambda: Address.parse(f"http://host:1/?token={TOKEN}"),
+        lambda: Address.parse(f"http://ann:{TOKEN}@localhost:1"),
+        lambda: Address.parse(f"http://localhost:1/?token={TOKEN}"),
     ):
         with pytest.raises(KranzqError) as fault:
             act()
@@ -215,12 +215,35 @@ def test_addresses_are_read(text: str, shown: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "127.0.0.1:8787", "ftp://host", "http://", "unix:", "unix:rel", "http://h:99999999"]
+    "text",
+    [
+        "",
+        "127.0.0.1:8787",
+        "ftp://host",
+        "http://",
+        "unix:",
+        "unix:rel",
+        "http://localhost:99999999",
+        "http://exa mple",
+    ],
 )
 def test_what_is_no_address_is_refused(text: str) -> None:
     """With the forms that are understood."""
-    with pytest.raises(UsageFault, match="Write http://host:port"):
+    with pytest.raises(UsageFault, match="Write http://localhost:8787"):
         Address.parse(text)
+
+
+def test_what_no_address_may_hold_is_refused_by_the_client() -> None:
+    """Where only the library finds out, too."""
+    with pytest.raises(UsageFault, match="no address of a server"):
+        Client("http://é..")
+
+
+def test_what_cannot_be_sent_is_said(send: Callable[..., object]) -> None:
+    """Half a character, or a number that is none; nothing is sent."""
+    for ask in (work_asks.cancel("w-1", "\ud800"), work_asks.prune(float("nan"))):
+        with pytest.raises(UsageFault, match="cannot be sent as JSON"):
+            send("http://127.0.0.1:1", ask)
 
 
 def test_patience_grows_and_ends() -> None:
@@ -230,6 +253,7 @@ def test_patience_grows_and_ends() -> None:
     assert all(0.0 < one <= 2.0 for one in pauses)
     assert pauses[-1] >= 1.0
     assert patience.next_pause(0.0, 3.0) == 3.0
+    assert (patience.next_pause(0.0, 0.0) or 0.0) >= 1.0  # a server that says 0 is not asked without a pause
     assert patience.next_pause(9.5, 1.0) is None
 
 
