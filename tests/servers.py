@@ -20,7 +20,7 @@ from kranzq import work
 from kranzq.model.agents import Scope
 from tests.laboratory import PATIENCE, REPO, wait_for
 
-STARTED = re.compile(r"kranzq serves unix:(\S+)(?: and http://(\S+))? as process (\d+);")
+STARTED = re.compile(r"kranzq serves unix:(\S+)(?: and http:..(\S+))? as process (\d+);")
 LEFT_OUT = ("KRANZQ_", "XDG_")
 
 

@@ -7,6 +7,7 @@ from kranzq.model.agents import Scope
 from kranzq.model.outcome import Outcome
 from kranzq.model.work import MOST_BATCH, Finish, Held, ItemClaim, check_number
 from kranzq.model.work_json import claim_json, item_json
+from kranzq.server import work_answers as answers
 from kranzq.server import work_bodies as forms
 from kranzq.server.errors import Form, answer_to
 from kranzq.server.routing import Call, Route
@@ -59,7 +60,7 @@ ROUTES: tuple[Route, ...] = (
         enqueue,
         "Enqueue up to a thousand items, all of them or none.",
         Scope.WORK,
-        forms.ManyEnqueued,
+        answers.ManyEnqueued,
         forms.ManyItemsBody,
         statuses=(409,),
     ),
@@ -69,7 +70,7 @@ ROUTES: tuple[Route, ...] = (
         claim,
         "Claim up to a thousand items, in their order.",
         Scope.WORK,
-        forms.Claims,
+        answers.Claims,
         forms.ManyClaimsBody,
         needs_agent=True,
     ),
@@ -79,7 +80,7 @@ ROUTES: tuple[Route, ...] = (
         complete,
         "End up to a thousand claims; one that is refused does not stop the others.",
         Scope.WORK,
-        forms.ManyEnded,
+        answers.ManyEnded,
         forms.ManyEndsBody,
         needs_agent=True,
     ),

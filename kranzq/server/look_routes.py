@@ -6,6 +6,7 @@ from kranzq.backend.items import WorkStore
 from kranzq.model.agents import Scope
 from kranzq.model.work import MOST_PAGE, Page, WorkItem, check_number, span_ms
 from kranzq.model.work_json import attempt_json, item_json, page_json, recovered_json, stats_json
+from kranzq.server import work_answers as answers
 from kranzq.server import work_bodies as forms
 from kranzq.server.routing import Call, Route
 
@@ -74,39 +75,39 @@ ROUTES: tuple[Route, ...] = (
         list_,
         "Items, newest change first, page by page.",
         Scope.READ,
-        forms.PageOfItems,
+        answers.PageOfItems,
         query=forms.PageQuery,
         statuses=(400, 422),
     ),
-    Route("GET", "/v1/work/stats", stats, "What there is, counted.", Scope.READ, forms.StatsSeen),
+    Route("GET", "/v1/work/stats", stats, "What there is, counted.", Scope.READ, answers.StatsSeen),
     Route(
         "GET",
         "/v1/work/unseen",
         unseen,
         "Open items whose agent was never seen here: perhaps a mistyped name.",
         Scope.READ,
-        forms.Items,
+        answers.Items,
         query=forms.UnseenQuery,
         statuses=(400, 422),
     ),
-    Route("GET", "/v1/work/{id}", show, "One item.", Scope.READ, forms.Item, statuses=(404,)),
+    Route("GET", "/v1/work/{id}", show, "One item.", Scope.READ, answers.Item, statuses=(404,)),
     Route(
         "GET",
         "/v1/work/{id}/attempts",
         attempts,
         "Every claim of an item: who, when, how it ended, why.",
         Scope.READ,
-        forms.Attempts,
+        answers.Attempts,
         statuses=(404,),
     ),
-    Route("POST", "/v1/work/sweep", sweep, "Let overdue leases lapse now.", Scope.OPERATE, forms.Recovered),
+    Route("POST", "/v1/work/sweep", sweep, "Let overdue leases lapse now.", Scope.OPERATE, answers.Recovered),
     Route(
         "POST",
         "/v1/work/prune",
         prune,
         "Remove items that ended longer ago, with their history.",
         Scope.OPERATE,
-        forms.Pruned,
+        answers.Pruned,
         forms.PruneBody,
     ),
 )

@@ -13,7 +13,7 @@ from kranzq.model.claim import Holder
 from kranzq.model.work import DEFAULT_ATTEMPTS, Held, ItemState, NewItem, Target, WorkItem, folded
 from kranzq.model.work_json import item_json
 from kranzq.server import original_bodies as forms
-from kranzq.server import work_bodies
+from kranzq.server import work_answers as answers
 from kranzq.server.errors import Form
 from kranzq.server.identity import UID_MISMATCH, note_actor
 from kranzq.server.look_routes import page_of
@@ -144,7 +144,7 @@ ROUTES: tuple[Route, ...] = (
         claim,
         "Claim the first item that you may have.",
         Scope.WORK,
-        work_bodies.Claimed,
+        answers.Claimed,
         forms.ClaimOriginalBody,
         form=Form.ORIGINAL,
     ),
@@ -154,7 +154,7 @@ ROUTES: tuple[Route, ...] = (
         heartbeat,
         "Say that a claim is still worked on.",
         Scope.WORK,
-        work_bodies.Done,
+        answers.Done,
         forms.HolderOriginalBody,
         statuses=(409,),
         form=Form.HOLDER,
@@ -165,7 +165,7 @@ ROUTES: tuple[Route, ...] = (
         complete,
         "End a claim for good.",
         Scope.WORK,
-        work_bodies.Done,
+        answers.Done,
         forms.HolderOriginalBody,
         statuses=(409,),
         form=Form.HOLDER,
@@ -187,7 +187,7 @@ ROUTES: tuple[Route, ...] = (
         list_,
         "Items, newest change first.",
         Scope.READ,
-        work_bodies.Items,
+        answers.Items,
         query=forms.ListOriginalQuery,
         statuses=(422,),
         form=Form.ORIGINAL,
@@ -198,7 +198,7 @@ ROUTES: tuple[Route, ...] = (
         cancel,
         "Cancel an item.",
         Scope.WORK,
-        work_bodies.Done,
+        answers.Done,
         forms.ReasonOriginalBody,
         body_optional=True,
         statuses=(409,),

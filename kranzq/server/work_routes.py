@@ -21,6 +21,7 @@ from kranzq.model.work import (
     check_text,
 )
 from kranzq.model.work_json import claim_json, item_json
+from kranzq.server import work_answers as answers
 from kranzq.server import work_bodies as forms
 from kranzq.server.routing import Call, Route
 
@@ -147,7 +148,7 @@ ROUTES: tuple[Route, ...] = (
         enqueue,
         "Enqueue an item; the same id or idempotency key with the same content gives the item that is there.",
         Scope.WORK,
-        forms.Enqueued,
+        answers.Enqueued,
         forms.NewItemBody,
         statuses=(409,),
     ),
@@ -157,7 +158,7 @@ ROUTES: tuple[Route, ...] = (
         claim,
         "Claim the first item that you may have: highest priority, then the oldest. With `wait_ms`, wait for one.",
         Scope.WORK,
-        forms.Claimed,
+        answers.Claimed,
         forms.ClaimBody,
         needs_agent=True,
     ),
@@ -167,7 +168,7 @@ ROUTES: tuple[Route, ...] = (
         heartbeat,
         "Say that a claim is still worked on: its lease begins anew.",
         Scope.WORK,
-        forms.Renewed,
+        answers.Renewed,
         forms.HeartbeatBody,
         statuses=(404, 409),
         needs_agent=True,
@@ -178,7 +179,7 @@ ROUTES: tuple[Route, ...] = (
         complete,
         "End a claim for good; the same end again under the same attempt is a success.",
         Scope.WORK,
-        forms.Done,
+        answers.Done,
         forms.CompleteBody,
         statuses=(404, 409),
         needs_agent=True,
@@ -189,7 +190,7 @@ ROUTES: tuple[Route, ...] = (
         release,
         "Give a claim back to its old place.",
         Scope.WORK,
-        forms.Released,
+        answers.Released,
         forms.ReleaseBody,
         statuses=(404, 409),
         needs_agent=True,
@@ -200,7 +201,7 @@ ROUTES: tuple[Route, ...] = (
         cancel,
         "Cancel an item, claimed or not; its holder learns of it at its next call.",
         Scope.WORK,
-        forms.Cancelled,
+        answers.Cancelled,
         forms.ReasonBody,
         body_optional=True,
         statuses=(404,),
