@@ -7,7 +7,6 @@ gone, a repeat takes the entry out, and a turn that meets it carries the recorde
 
 from __future__ import annotations
 
-import contextlib
 import os
 import secrets
 import time
@@ -68,19 +67,26 @@ def take_back(queue: WithdrawQueue, runs: Runs, missions: Container[str], who: s
 
 
 def _keep_ends(queue: WithdrawQueue, runs: Runs, files: Sequence[Unclaimed], who: str, why: str) -> None:
-    """Record the end of each, durably."""
-    with contextlib.ExitStack() as stack:
-        made = []
+    """Record the end of each, durably, or of none: what stays must not be taken for cancelled by the next turn."""
+    made: list[RunFolder] = []
+    try:
         for one in files:
             folder = _record(queue, runs, one, who, why)
             if folder is not None:
-                made.append(stack.enter_context(folder))
+                made.append(folder)
         if len(made) > _ALONE:
             for fd in {os.fstat(folder.fd).st_dev: folder.fd for folder in made}.values():
                 atomic.sync_file_system(fd)
         else:
             for folder in made:
                 folder.sync()
+    except BaseException:
+        for folder in made:
+            folder.discard()
+        raise
+    finally:
+        for folder in made:
+            folder.close()
 
 
 def _record(queue: WithdrawQueue, runs: Runs, one: Unclaimed, who: str, why: str) -> RunFolder | None:

@@ -57,6 +57,29 @@ def test_a_full_disk_cancels_nothing(one: Canceller, monkeypatch: pytest.MonkeyP
     assert one.runs.numbers(MissionId("m-0")) == []
 
 
+@pytest.mark.parametrize("fails", ["write", "sync"])
+def test_a_disk_that_fills_up_on_the_way_cancels_none_of_two(
+    one: Canceller, monkeypatch: pytest.MonkeyPatch, fails: str
+) -> None:
+    """The end of the first is taken back: the next turn would take out an entry that was said to stay."""
+    fill(one, 2)
+    real, calls = getattr(RunFolder, fails), 0
+
+    def full(*args: object, **options: object) -> object:
+        nonlocal calls
+        calls += 1
+        if calls == 2:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return real(*args, **options)
+
+    monkeypatch.setattr(RunFolder, fails, full)
+    with pytest.raises(StoreUnavailable), one.queue.change():
+        take_back(one.queue, one.runs, (M1, MissionId("m-0")), "someone", "")
+
+    assert len(one.queue.places()) == 2
+    assert one.runs.numbers(MissionId("m-0")) == one.runs.numbers(M1) == []
+
+
 def test_the_end_is_on_the_disk_before_the_entry_goes(one: Canceller, monkeypatch: pytest.MonkeyPatch) -> None:
     """Record, its folders, then the removal and its folder: a power cut never takes the first alone."""
     fill(one, 1)
