@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
+from kranzq.cli.say import complain
 from kranzq.errors import UsageFault
 from kranzq.model.claim import Holder
 from kranzq.model.database_url import has_password, shown
@@ -98,7 +99,7 @@ def _remote() -> RemoteStore | None:
         return None
     kept = click.get_current_context().meta
     if _STORE not in kept:
-        kept[_STORE] = remote.open_remote(server, os.environ)
+        kept[_STORE] = remote.open_remote(server, os.environ, complain)
     store: RemoteStore = kept[_STORE]
     return store
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -99,19 +99,29 @@ class _Again:
 
 
 class Client(_Sender):
-    """A server, for threads. Raises UsageFault for an address or token that is none."""
+    """A server, for threads. Raises UsageFault for an address or token that is none.
+
+    `tell` gets a sentence when a call has to be repeated, once a call: whoever waits should know for what.
+    """
 
     def __init__(
-        self, url: str, token: str | None = None, *, agent_token: str | None = None, patience_s: float = PATIENCE_S
+        self,
+        url: str,
+        token: str | None = None,
+        *,
+        agent_token: str | None = None,
+        patience_s: float = PATIENCE_S,
+        tell: Callable[[str], None] | None = None,
     ) -> None:
         super().__init__(url, token, agent_token, patience_s)
+        self._tell = tell
         transport = httpx2.HTTPTransport(uds=self.address.socket) if self.address.socket is not None else None
         with self._address_is_read():
             self._client = httpx2.Client(transport=transport, **self._options())
 
     def send(self, ask: Ask[T]) -> T:
         """The value of a request, which is repeated for a while where that is safe. Raises as a local store does."""
-        patience = Patience(time.monotonic() + self.patience_s)
+        patience, has_told = Patience(time.monotonic() + self.patience_s), False
         while True:
             try:
                 found = self._answered(ask, self._client.send(self._request(self._client, ask)))
@@ -121,6 +131,9 @@ class Client(_Sender):
                 return found
             if (pause := patience.next_pause(time.monotonic(), found.after_s)) is None:
                 raise found.fault
+            if self._tell is not None and not has_told:
+                has_told = True
+                self._tell(f"{found.fault.sentence} Trying again for {self.patience_s:.0f} s.")
             time.sleep(pause)
 
     def close(self) -> None:

@@ -6,7 +6,7 @@ The address is `--server` or `KRANZQ_SERVER`. The token lies in the file that `K
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from kranzq.errors import Refused, UsageFault
@@ -29,20 +29,23 @@ def server_of(environ: Mapping[str, str], named: str | None, url: str | None) ->
     return named or (None if url is not None else environ.get(SERVER, "").strip() or None)
 
 
-def open_server(server: str, environ: Mapping[str, str]) -> Client:
-    """A client of the server, with the caller's token. Nothing is sent yet. Raises UsageFault, Refused."""
+def open_server(server: str, environ: Mapping[str, str], tell: Callable[[str], None] | None = None) -> Client:
+    """A client of the server, with the caller's token; `tell` hears when a call is repeated. Nothing is sent yet.
+
+    Raises UsageFault, Refused.
+    """
     try:
         from kranzq.client.sending import Client
     except ModuleNotFoundError as fault:
         if (fault.name or "").partition(".")[0] == "kranzq":
             raise
         raise UsageFault(f"A server needs the package {fault.name}.", "Type: pip install 'kranzq[client]'") from fault
-    return Client(server, token_of(environ))
+    return Client(server, token_of(environ), tell=tell)
 
 
-def open_remote(server: str, environ: Mapping[str, str]) -> RemoteStore:
-    """Its work queue and presence. Nothing is sent yet. Raises UsageFault, Refused."""
-    client = open_server(server, environ)
+def open_remote(server: str, environ: Mapping[str, str], tell: Callable[[str], None] | None = None) -> RemoteStore:
+    """Its work queue and presence, likewise."""
+    client = open_server(server, environ, tell)
     from kranzq.client.remote import RemoteStore
 
     return RemoteStore(client)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import subprocess
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -25,6 +26,7 @@ from tests.servers import Served
 
 pytestmark = pytest.mark.system("git")
 Ask = Callable[..., Any]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -279,3 +281,33 @@ def test_who_is_named_must_be_whom_the_token_names(place: Place) -> None:
             with pytest.raises(Refused):
                 call()
         assert store.claim(work.Holder("NAMED-ANN"), work.Wanted(kind="none of it")) is None
+
+
+@pytest.mark.crash
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # httpx2 leaves the socket open
+def test_a_holder_outlives_its_server(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """The server is killed in the middle of a life and started again: each call is carried out, once."""
+    server = Served(tmp_path_factory.mktemp("k"))
+
+    def killed_before(call: Callable[[], T]) -> T:
+        """What a call gives that is made while the server is away."""
+        server.kill()
+        again = threading.Thread(target=server.start)
+        again.start()
+        try:
+            return call()
+        finally:
+            again.join()
+
+    try:
+        server.start()
+        with RemoteStore(Client(f"unix:{server.socket}", server.agent("ann"))) as store:
+            me = store.me().holder
+            made = store.enqueue(work.NewItem("t", "p"))
+            claim = killed_before(lambda: store.claim(me))
+            assert claim is not None
+            assert (claim.id, claim.attempt) == (made.entry.id, 1)
+            killed_before(lambda: store.finish(claim, result="fine"))
+            assert [one.ended for one in store.attempts(made.entry.id)] == ["done"]
+    finally:
+        server.kill()

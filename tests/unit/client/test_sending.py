@@ -257,6 +257,14 @@ def test_patience_grows_and_ends() -> None:
     assert patience.next_pause(9.5, 1.0) is None
 
 
+def test_whoever_waits_is_told_for_what() -> None:
+    """Once a call, with the fault and how long it will be tried."""
+    told = list[str]()
+    with moody(AWAY, LOCKED, (200, {"ok": True})) as server, Client(server.url, TOKEN, tell=told.append) as client:
+        client.send(work_asks.finish(HELD, work.Outcome.SUCCEEDED, ""))
+    assert told == ["The database is away. Trying again for 20 s."]
+
+
 def test_a_lock_that_lasts_is_told_as_it_was() -> None:
     """When the patience is over the fault of the server is raised, as a local store would raise it."""
     with moody(LOCKED) as server, Client(server.url, TOKEN, patience_s=0) as client:
