@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -107,3 +108,24 @@ def test_each_program_sees_its_own_changes_among_those_of_others(url: str) -> No
         assert len(store.presence.live()) == sum(int(text) for text in said)
         other = store.presence.put(NewPresence(Holder("another"), Subject(topic="topic 0")))
         assert not other.renewed
+
+
+def test_w6_a_holder_has_no_more_claims_than_it_may_however_many_it_makes_at_once(url: str) -> None:
+    """Each of many threads finds one place left, and one of them gets it."""
+    me, full = Holder("ann", uid="u-1"), list[int]()
+
+    def claim(first: int) -> None:
+        for number in range(first, first + 15):
+            try:
+                store.presence.put(NewPresence(me, Subject(topic=f"topic {number}")))
+            except work.PresenceFull:
+                full.append(number)
+
+    with work.open(url) as store:
+        threads = [threading.Thread(target=claim, args=(15 * number,)) for number in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+        assert (len(store.presence.live()), len(full)) == (100, 20)

@@ -2,6 +2,9 @@
 
 The first of them leads: it runs its own act and those that came meanwhile, commits once, and wakes them. So a lone
 caller pays no hop between threads, and sixty-four pay one sync.
+
+Who leads is whoever holds a lock, and nothing else says so: a signal may raise an exception at any line of a leader,
+and what it has not done yet the next caller finds undone.
 """
 
 from __future__ import annotations
@@ -17,6 +20,8 @@ from kranzq.errors import StoreUnreachable
 
 R = TypeVar("R")
 _MOST_TOGETHER = 64
+_LOOK_AGAIN_S = 0.1
+"""Only a leader that was interrupted wakes nobody; so long its followers wait for it."""
 
 
 class Commits:
@@ -24,86 +29,92 @@ class Commits:
 
     def __init__(self, commit: Callable[[Sequence[Call]], None], where: str) -> None:
         self._commit, self._where = commit, where
-        self._mutex = threading.Lock()
         self._pending: deque[Call] = deque()
-        self._leading = False
+        self._lead = threading.Lock()
 
     def run(self, act: Callable[[Transaction], R]) -> R:
         """Run the act in a transaction, alone or with others; what it gave. Raises its fault, or that of the commit."""
         call = Call(act)
-        with self._mutex:
-            self._pending.append(call)
-            lead = not self._leading
-            self._leading = True
         try:
-            lead = lead or call.wait()
-        except BaseException:  # interrupted while it waited: nobody would ever lead in its place
-            self._give_up(call)
-            raise
-        if lead:
-            self._lead()
+            self._pending.append(call)
+            while not call.is_over:
+                if not self._may_lead(call):
+                    call.wait(_LOOK_AGAIN_S)
+                if not call.is_over:
+                    self._take_lead(call)
+        finally:
+            if not call.is_over:  # interrupted: nobody is to run it any more
+                with contextlib.suppress(ValueError):
+                    self._pending.remove(call)
+            self._hand_over()
         return call.result()  # type: ignore[no-any-return]  # what its own act gave
 
-    def _lead(self) -> None:
-        with self._mutex:
-            batch = [self._pending.popleft() for _ in range(min(len(self._pending), _MOST_TOGETHER))]
+    def _may_lead(self, call: Call) -> bool:
+        """Nobody leads, and nobody came earlier: whoever pushed in would only let others wait for one more batch."""
         try:
-            self._commit(batch)
-        except Exception as fault:  # noqa: BLE001 - whatever it was, nobody may wait for ever
-            for call in batch:
-                call.fail(fault)
-        except BaseException:
-            for call in batch:
-                call.fail(StoreUnreachable(self._where, "the writing thread was interrupted"))
-            raise
-        finally:
-            with self._mutex:
-                self._hand_over()
-            for call in batch:
-                call.wake()
+            return not self._lead.locked() and self._pending[0] is call
+        except IndexError:  # another leader has just taken it
+            return False
+
+    def between(self, act: Callable[[], None]) -> None:
+        """Run this while nothing is committed; not at all when something is just now."""
+        if not self._lead.locked():
+            with self._lead:
+                act()
+
+    def _take_lead(self, call: Call) -> None:
+        """Commit the next calls, unless another leader has ended this one meanwhile."""
+        with self._lead:
+            if call.is_over:
+                return
+            if call not in self._pending:
+                call.end(self._interrupted())
+                return
+            batch = [self._pending.popleft() for _ in range(min(len(self._pending), _MOST_TOGETHER))]
+            try:
+                self._commit(batch)
+            except BaseException as fault:
+                told = fault if isinstance(fault, Exception) else self._interrupted()
+                for each in batch:  # whatever it was, nobody may wait for ever
+                    each.fail(told)
+                if told is not fault:
+                    raise
+            finally:
+                for each in batch:
+                    each.end()
+
+    def _interrupted(self) -> StoreUnreachable:
+        return StoreUnreachable(self._where, "the writing thread was interrupted")
 
     def _hand_over(self) -> None:
-        if self._pending:
-            self._pending[0].promote()
-        else:
-            self._leading = False
-
-    def _give_up(self, call: Call) -> None:
-        with self._mutex:
-            if call in self._pending:
-                self._pending.remove(call)
-                if call.leads:
-                    self._hand_over()
+        """Wake the next one: whoever came while another led may have waited for its end."""
+        if not self._lead.locked():
+            with contextlib.suppress(IndexError):
+                self._pending[0].wake()
 
 
 class Call:
     """One act that waits for its turn, and what came of it."""
 
-    __slots__ = ("_act", "_fault", "_gate", "_result", "leads")
+    __slots__ = ("_act", "_fault", "_gate", "_result", "is_over")
 
     def __init__(self, act: Callable[[Transaction], Any]) -> None:
         self._act = act
         self._gate = threading.Lock()
         self._gate.acquire()
-        self.leads = False
+        self.is_over = False
+        """Whether its result is what it will be."""
         self._result: Any = None
         self._fault: BaseException | None = None
 
-    def wait(self) -> bool:
-        """Wait until it was run, or is to lead: whether it is to lead."""
-        self._gate.acquire()
-        return self.leads
-
-    def promote(self) -> None:
-        """Let it lead."""
-        self.leads = True
-        self._gate.release()
+    def wait(self, seconds: float) -> None:
+        """Wait until somebody wakes it, for so long at most."""
+        self._gate.acquire(timeout=seconds)
 
     def wake(self) -> None:
-        """It was run. The one that led itself has nobody to wake."""
-        if not self.leads:
-            with contextlib.suppress(RuntimeError):
-                self._gate.release()
+        """Let it look: it was run, or may lead."""
+        with contextlib.suppress(RuntimeError):
+            self._gate.release()
 
     def run(self, transaction: Transaction) -> None:
         """Run the act."""
@@ -112,6 +123,13 @@ class Call:
     def fail(self, fault: BaseException) -> None:
         """Nothing of it counts, for that reason; the first reason stays."""
         self._fault = self._fault or fault
+
+    def end(self, fault: BaseException | None = None) -> None:
+        """It was run, or never will be for that reason."""
+        if fault is not None:
+            self.fail(fault)
+        self.is_over = True
+        self.wake()
 
     def result(self) -> Any:
         """What the act gave, or its fault."""

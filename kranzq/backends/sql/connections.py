@@ -83,9 +83,7 @@ class Connections:
 
         Raises StoreLocked when all are in use for too long, psycopg's errors when none can be made.
         """
-        if self._pid != os.getpid():
-            _LEFT_OPEN.append(self._idle)
-            self._reset()
+        self._after_fork()
         places, patience_s = self._places, max(0.0, until - time.monotonic())
         if not places.acquire(timeout=patience_s):
             raise StoreLocked(
@@ -120,10 +118,16 @@ class Connections:
 
     def drop_idle(self) -> None:
         """Close what is kept: it is as dead as the one that was lost, or speaks to a server that is to be left."""
+        self._after_fork()
         with self._mutex:
             idle, self._idle = self._idle, []
         for connection in idle:
             connection.close()
+
+    def _after_fork(self) -> None:
+        if self._pid != os.getpid():
+            _LEFT_OPEN.append(self._idle)
+            self._reset()
 
     def _kept(self) -> Connection | None:
         while True:

@@ -24,7 +24,7 @@ _GOOD_BYE_S = 1.0
 
 
 class Listener:
-    """One listening connection for all threads of the process, opened by the first that waits."""
+    """One listening connection for all threads of the process, opened by the first that waits; after a close, anew."""
 
     def __init__(self, connections: Connections, *, alive_s: float = ALIVE_S, answer_s: float = ANSWER_S) -> None:
         self._connections, self._alive_s, self._answer_s = connections, alive_s, answer_s
@@ -45,11 +45,11 @@ class Listener:
     def close(self) -> None:
         """End the thread and its connection; one that is just connecting ends a little later, by itself."""
         with self._mutex:
-            thread, self._thread = self._thread, None
+            thread, self._thread, bell = self._thread, None, self._bell
         if thread is not None:
-            os.write(self._bell, b"x")
+            os.write(bell, b"x")
             thread.join(_GOOD_BYE_S)
-            os.close(self._bell)
+            os.close(bell)
 
     def _listen(self, bell: int) -> None:
         pause = _FIRST_PAUSE_S

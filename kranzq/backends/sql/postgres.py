@@ -84,8 +84,7 @@ class PostgresDatabase:
 
     def wait_for_change(self, seconds: float) -> bool:
         """Wait for a notice of another program, or of this one."""
-        if self._pid != os.getpid():
-            self._pid, self._listener = os.getpid(), Listener(self._connections)
+        self._after_fork()
         return self._listener.wait(seconds)
 
     def wall_ms(self) -> int:
@@ -114,10 +113,14 @@ class PostgresDatabase:
         return Waits(self._clashes, self._clashed_s)
 
     def close(self) -> None:
-        """Close the connections; the next call opens anew."""
+        """Close the connections; the next call opens anew. A child of a fork leaves those of its parent alone."""
+        self._after_fork()
         self._listener.close()
-        self._listener = Listener(self._connections)
         self._connections.drop_idle()
+
+    def _after_fork(self) -> None:
+        if self._pid != os.getpid():
+            self._pid, self._listener = os.getpid(), Listener(self._connections)
 
     def _run(self, act: Callable[[_Transaction], R], head: str, patience: float, *, single: bool = False) -> R:
         until = time.monotonic() + patience

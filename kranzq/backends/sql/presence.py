@@ -30,10 +30,13 @@ class SqlPresence:
         name = str(uuid.uuid4())
 
         def act(transaction: Transaction) -> Row | None:
-            found = transaction.one("presence_put", most=MOST_CLAIMS, **rows.presence_values(new, name))
+            values = rows.presence_values(new, name)
+            _, found = transaction.several(
+                [("presence_lock", {"holder": values["holder"]}), ("presence_put", {"most": MOST_CLAIMS, **values})]
+            )
             # Last, and only what nobody holds: so whoever waits for a row holds none that others wait for.
             transaction.run("presence_purge", most=PURGED_AT_ONCE)
-            return found
+            return next(iter(found), None)
 
         row = self._database.write(act)
         if row is None:

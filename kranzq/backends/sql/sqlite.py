@@ -7,9 +7,7 @@ Processes write one after the other, by a lock beside the file.
 from __future__ import annotations
 
 import contextlib
-import os
 import sqlite3
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
@@ -19,6 +17,7 @@ from kranzq.backends.sql.commits import Call, Commits
 from kranzq.backends.sql.database import Row, Size, StatementCall, Transaction
 from kranzq.backends.sql.hints import Glances
 from kranzq.backends.sql.schema import COMPATIBLE, Schema, check
+from kranzq.backends.sql.sqlite_connections import SqliteConnections
 from kranzq.backends.sql.sqlite_faults import named
 from kranzq.backends.sql.sqlite_file import bytes_of, place_of, prepare, still_there
 from kranzq.backends.sql.statements import migrations, statements
@@ -31,10 +30,7 @@ _SCHEMA_TABLE = """create table if not exists kranzq_schema (
     version integer primary key, compatible integer not null, applied_at integer not null, program text not null
 ) strict"""
 PATIENCE_S = 10.0
-_MOST_IDLE = 4
 _LOG_LIMIT = 64 * 1024 * 1024
-_LEFT_OPEN: list[object] = []
-"""Connections of a parent process: closing them in the child would touch the parent's files."""
 
 
 class SqliteDatabase:
@@ -53,16 +49,16 @@ class SqliteDatabase:
     ) -> None:
         self._path, self._clock, self._boot = path, clock or SystemClock(), boot or boot_now
         self._patience = patience_s
-        self._lock = WriteLock(path + ".lock")
-        self._mutex = threading.Lock()
-        self._commits = Commits(self._commit, path)
-        self._writer: sqlite3.Connection | None = None
-        self._idle: list[sqlite3.Connection] = []
-        self._watcher: sqlite3.Connection | None = None
-        self._glances = Glances(self._data_version)
-        self._pid = os.getpid()
+        self._begin()
+        self._connections = SqliteConnections(self._connect, self._in_child)
         prepare(path)
         self._place = place_of(path)
+
+    def _begin(self) -> None:
+        self._lock = WriteLock(self._path + ".lock")
+        self._to_close = False
+        self._commits = Commits(self._commit, self._path)
+        self._glances = Glances(self._data_version)
 
     @property
     def where(self) -> str:
@@ -75,44 +71,27 @@ class SqliteDatabase:
 
     def write(self, act: Callable[[Transaction], R], *, single: bool = False) -> R:  # noqa: ARG002 - no way to save
         """Run `act` in a transaction, alone or together with those of other threads; each is whole by itself."""
-        self._after_fork()
         return self._commits.run(act)
 
     def read(self, act: Callable[[Transaction], R], *, single: bool = False) -> R:  # noqa: ARG002 - as above
         """Run `act` on a snapshot that ends with it."""
-        self._after_fork()
         still_there(self._path, self._place)
-        with self._mutex:
-            connection = self._idle.pop() if self._idle else None
-        with self._faults():
-            connection = connection or self._connect()
+        with self._faults(), self._connections.borrowed("read") as connection:
+            connection.execute("begin")
             try:
-                connection.execute("begin")
-                found = act(self._transaction(connection))
+                return act(self._transaction(connection))
             finally:
                 if connection.in_transaction:
                     connection.execute("rollback")
-                with self._mutex:
-                    keep = len(self._idle) < _MOST_IDLE
-                    if keep:
-                        self._idle.append(connection)
-                if not keep:
-                    connection.close()
-        return found
 
     def wait_for_change(self, seconds: float) -> bool:
         """Wait until any other connection has committed, of this process or another."""
-        self._after_fork()
         return self._glances.wait(seconds)
 
     def schema(self) -> Schema:
         """What the file has. Changes nothing."""
-        with self._faults():
-            connection = self._connect()
-            try:
-                return _schema(connection)
-            finally:
-                connection.close()
+        with self._faults(), self._connections.borrowed("read") as connection:
+            return _schema(connection)
 
     def migrate(self, program: str) -> Schema:
         """Take every step that is missing, each in a transaction of its own; what there is then."""
@@ -137,11 +116,8 @@ class SqliteDatabase:
         with self._faults():
             lock.take(self._patience)
             try:
-                connection = self._connect()
-                try:
+                with self._connections.borrowed("write") as connection:
                     yield connection
-                finally:
-                    connection.close()
             finally:
                 lock.close()
 
@@ -154,19 +130,19 @@ class SqliteDatabase:
         return self._lock.waits
 
     def close(self) -> None:
-        """Close every connection; the next call opens anew. A child of a fork leaves those of its parent alone."""
-        self._after_fork()
-        with self._mutex:
-            connections = [*self._idle, *(one for one in (self._writer, self._watcher) if one is not None)]
-            self._idle, self._writer, self._watcher = [], None, None
-        for connection in connections:
-            connection.close()
-        self._lock.close()
+        """Close every connection, those in use as soon as their act has ended; the next call opens anew."""
+        self._connections.close()
+        self._to_close = True
+        self._commits.between(self._close_lock)
+
+    def _close_lock(self) -> None:
+        if self._to_close:
+            self._to_close = False
+            self._lock.close()
 
     def _commit(self, batch: Sequence[Call]) -> None:
-        with self._faults(), self._locked():
+        with self._faults(), self._locked(), self._connections.borrowed("write") as connection:
             still_there(self._path, self._place)
-            connection = self._writing()
             connection.execute("begin immediate")
             try:
                 transaction = self._transaction(connection)
@@ -205,17 +181,11 @@ class SqliteDatabase:
             yield
         finally:
             self._lock.let_go()
-
-    def _writing(self) -> sqlite3.Connection:
-        if self._writer is None:
-            self._writer = self._connect()
-        return self._writer
+            self._close_lock()
 
     def _data_version(self) -> int:
         """A number that any commit of another connection changes; only one connection's numbers can be compared."""
-        with self._faults():
-            with self._mutex:
-                watcher = self._watcher = self._watcher or self._connect()
+        with self._faults(), self._connections.borrowed("watch") as watcher:
             return int(watcher.execute("pragma data_version").fetchone()[0])
 
     def _connect(self) -> sqlite3.Connection:
@@ -238,15 +208,10 @@ class SqliteDatabase:
         except sqlite3.Error as fault:
             raise named(fault, self._path, self._patience) from fault
 
-    def _after_fork(self) -> None:
-        """A child never uses its parent's connections: SQLite forbids it, and the lock would be shared."""
-        if self._pid != os.getpid():
-            _LEFT_OPEN.append((self._writer, self._idle, self._watcher))
-            self._watcher, self._glances = None, Glances(self._data_version)
-            self._pid, self._writer, self._idle = os.getpid(), None, []
-            self._mutex, self._commits = threading.Lock(), Commits(self._commit, self._path)
-            self._lock.forget()
-            self._lock = WriteLock(self._path + ".lock")
+    def _in_child(self) -> None:
+        """In the child of a fork: its copy of the lock would keep it if the parent died, and no thread came along."""
+        self._lock.forget()
+        self._begin()
 
 
 class _Transaction:

@@ -118,6 +118,7 @@ class _Waiter:
                 if self._over.is_set():
                     break
                 self._granted.release()
+        fcntl.flock(self._fd, fcntl.LOCK_UN)  # a child of a fork may have a copy, so that to close it frees nothing
         os.close(self._fd)
 
 

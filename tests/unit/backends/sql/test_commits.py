@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import random
 import signal
+import sys
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
@@ -11,8 +15,10 @@ import pytest
 
 from kranzq.backends.sql.commits import Call, Commits
 from kranzq.backends.sql.database import Transaction
+from kranzq.errors import StoreUnreachable
 from tests.laboratory import wait_for
 
+INTERRUPTS = 120
 NOTHING = cast("Transaction", None)
 
 
@@ -153,3 +159,56 @@ def test_who_was_interrupted_while_it_waited_holds_nobody_up(behind: int) -> Non
     wait_for(lambda: len(answers) == 2 + behind, "everybody else was served")
 
     assert sorted(answers) == sorted(["first", "later", *(["behind"] if behind else [])])
+
+
+def test_who_was_interrupted_while_it_led_holds_nobody_up() -> None:
+    """Wherever a signal raises in the thread that commits for all: whoever comes next, or waits, is served."""
+    main = threading.main_thread()
+    if threading.current_thread() is not main:
+        pytest.skip("signals are for the main thread")
+
+    def commit(batch: Sequence[Call]) -> None:
+        for call in batch:
+            call.run(NOTHING)
+
+    def raised(*_: object) -> None:
+        raise InterruptedError
+
+    def others() -> None:
+        while len(interrupts) < INTERRUPTS:
+            with contextlib.suppress(StoreUnreachable):
+                commits.run(saying("other"))
+            served.append(True)
+
+    def interrupt() -> None:
+        assert main.ident is not None
+        while len(interrupts) < INTERRUPTS:
+            if asked.acquire(timeout=0.1):
+                time.sleep(random.uniform(0, 3e-4))
+                signal.pthread_kill(main.ident, signal.SIGUSR1)
+
+    commits, asked = Commits(commit, "a store"), threading.Semaphore(0)
+    interrupts, served = list[bool](), list[bool]()
+    before, interval = signal.signal(signal.SIGUSR1, raised), sys.getswitchinterval()
+    sys.setswitchinterval(1e-4)
+    threads = [threading.Thread(target=body, daemon=True) for body in (others, others, interrupt)]
+    try:
+        for thread in threads:
+            thread.start()
+        while len(interrupts) < INTERRUPTS:
+            try:
+                asked.release()
+                while True:
+                    with contextlib.suppress(StoreUnreachable):
+                        commits.run(saying("mine"))
+            except InterruptedError:
+                interrupts.append(True)
+        for thread in threads:
+            thread.join(10)
+    finally:
+        sys.setswitchinterval(interval)
+        signal.signal(signal.SIGUSR1, before)
+
+    assert commits.run(saying("last")) == "last"
+    assert served
+    assert not any(thread.is_alive() for thread in threads)

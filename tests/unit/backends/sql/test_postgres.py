@@ -22,6 +22,7 @@ from kranzq.model.claim import Holder
 from kranzq.model.work import Finish, ItemClaim
 from kranzq.testing.items import given, item
 from kranzq.testing.store import together
+from tests.laboratory import wait_for
 from tests.postgres_proxy import Proxy
 
 HOLDER = Holder("ann")
@@ -328,3 +329,45 @@ def test_a_child_process_makes_connections_of_its_own(store: SqlBackend) -> None
 
     assert code == 0
     assert len(store.entries()) == 22
+
+
+def test_a_child_process_that_only_closes_takes_nothing_from_its_parent(store: SqlBackend) -> None:
+    """The parent still hears of work, on the connection that it had."""
+    store.enqueue(item("w-1"))
+    while store.wait_for_work(1.0):
+        pass
+    pid = os.fork()
+    if pid == 0:
+        store.close()
+        os._exit(0)
+    assert os.waitpid(pid, 0)[1] == 0
+    database = store.database
+    assert isinstance(database, PostgresDatabase)
+    before = list(database._connections._idle)
+    store.enqueue(item("w-2"))
+
+    assert store.wait_for_work(10.0)
+    assert database._connections._idle == before
+
+
+def test_waiting_while_others_close_leaves_nothing_open(store: SqlBackend) -> None:
+    """A listener that is closed and asked for at once ends with its pipe."""
+    over = threading.Event()
+
+    def wait() -> None:
+        while not over.is_set():
+            store.wait_for_work(0.001)
+
+    store.enqueue(item("w-1"))
+    before = len(os.listdir("/proc/self/fd"))
+    waiters = [threading.Thread(target=wait) for _ in range(3)]
+    for waiter in waiters:
+        waiter.start()
+    for _ in range(40):
+        store.close()
+    over.set()
+    for waiter in waiters:
+        waiter.join()
+    store.close()
+
+    wait_for(lambda: len(os.listdir("/proc/self/fd")) <= before, "all is closed")

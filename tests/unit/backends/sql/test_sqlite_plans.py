@@ -7,6 +7,7 @@ import json
 import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -119,10 +120,10 @@ def steps(items: SqliteItems, act: Callable[[Transaction], object]) -> int:
     database = items.database()
 
     def counted(transaction: Transaction) -> None:
-        assert database._writer is not None
-        database._writer.set_progress_handler(tick, 1)
+        connection = cast("Any", transaction)._connection
+        connection.set_progress_handler(tick, 1)
         act(transaction)
-        database._writer.set_progress_handler(None, 1)
+        connection.set_progress_handler(None, 1)
         raise LookupError
 
     with pytest.raises(LookupError):

@@ -373,17 +373,10 @@ def test_a_child_of_a_fork_closes_nothing_of_its_parent(path: Path) -> None:
     with opened(path) as work:
         work.enqueue(item("w-2"))
         work.page()
-        database = work.database
-        assert isinstance(database, SqliteDatabase)
-        before = database._writer
         pid = os.fork()
         if pid == 0:
             work.close()
-            with contextlib.suppress(BaseException):
-                assert before is not None
-                before.execute("select 1")  # closed, it would refuse
-                os._exit(0)
-            os._exit(1)
+            os._exit(0)
         assert os.waitpid(pid, 0)[1] == 0
         work.enqueue(item("w-3"))
 
@@ -406,6 +399,85 @@ def test_a_child_of_a_fork_has_connections_of_its_own(path: Path) -> None:
         work.enqueue(item("w-4"))
 
         assert [one.id for one in work.entries()] == ["w-2", "w-3", "w-4"]
+
+
+@pytest.mark.parametrize("half", ["the parent's store", "a store of its own"])
+def test_what_a_child_of_a_fork_enqueues_outlives_its_parents_close(path: Path, half: str) -> None:
+    """SQLite would take the parent's locks for the child's, and the log away from under it."""
+    work = opened(path)
+    work.enqueue(item("w-2"))
+    work.page()
+    (began, begin), (closed, close) = os.pipe(), os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        with contextlib.suppress(BaseException):
+            mine = work if half == "the parent's store" else opened(path)
+            mine.enqueue(item("w-3"))
+            os.write(begin, b"x")
+            os.read(closed, 1)
+            mine.enqueue(item("w-4"))
+            code = 0
+        os._exit(code)
+    os.read(began, 1)
+    work.close()
+    opened(path).close()
+    os.write(close, b"x")
+    assert os.waitpid(pid, 0)[1] == 0
+    for end in (began, begin, closed, close):
+        os.close(end)
+
+    with opened(path) as later:
+        assert [one.id for one in later.entries()] == ["w-1", "w-2", "w-3", "w-4"]
+
+
+def test_a_fork_waits_for_those_who_use_a_connection(path: Path) -> None:
+    """A child gets no connection that a thread of its parent is just using."""
+    with opened(path) as work:
+        reading, go_on = threading.Event(), threading.Event()
+
+        def look(_: object) -> None:
+            reading.set()
+            assert go_on.wait(10)
+
+        reader = threading.Thread(target=lambda: work.database.read(look))
+        reader.start()
+        assert reading.wait(10)
+        threading.Timer(0.1, go_on.set).start()
+        pid = os.fork()
+        if pid == 0:
+            os._exit(0 if go_on.is_set() else 1)
+        reader.join(10)
+
+        assert os.waitpid(pid, 0)[1] == 0
+
+
+def test_a_close_takes_no_connection_from_those_who_use_it(path: Path) -> None:
+    """Whoever is in the middle of a call has its answer; SQLite's library ends the process otherwise."""
+    script = f"""
+import threading, time
+from kranzq import work
+store, until = work.open({f"sqlite://{path}"!r}), time.monotonic() + 1.0
+def use():
+    while time.monotonic() < until:
+        store.enqueue(work.NewItem("title", "payload" * 300))
+        claim = store.claim(work.Holder("ann"))
+        if claim is not None:
+            store.finish(claim)
+        store.page(limit=100)
+        store.wait_for_work(0.001)
+threads = [threading.Thread(target=use) for _ in range(4)]
+for thread in threads:
+    thread.start()
+while time.monotonic() < until:
+    store.close()
+for thread in threads:
+    thread.join()
+assert len(store.database._connections._users) == 0
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("what", ["removed", "replaced"])

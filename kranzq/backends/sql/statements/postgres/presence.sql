@@ -1,5 +1,9 @@
 -- Presence claims come, are renewed, are shown and go. Every reader has the same rule: expires_at > kranzq_now().
 
+-- name: presence_lock
+-- Two puts of one holder at once would each count without the other's claim.
+select pg_advisory_xact_lock(hashtextextended('kranzq presence ' || :holder, 0));
+
 -- name: presence_put
 insert into kranzq_presence (id, holder, subject, agent, agent_uid, channel, repo, tail, path, absolute_path, branch,
     topic, home, note, created_at, expires_at)

@@ -1,5 +1,8 @@
 -- Presence claims come, are renewed, are shown and go. Every reader has the same rule: expires_at > :wall.
 
+-- name: presence_lock
+select :holder as waits_for_nobody;
+
 -- name: presence_put
 insert into kranzq_presence (id, holder, subject, agent, agent_uid, channel, repo, tail, path, absolute_path, branch,
     topic, home, note, created_at, expires_at)
