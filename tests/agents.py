@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
+from tests.forking import Wish, run
 from tests.laboratory import ALONE, PATIENCE, REPO, is_alive, wait_for
 
 KRANZQ = (sys.executable, "-m", "kranzq")
@@ -29,19 +30,16 @@ class Agents:
         self.notes.mkdir()
         (self.notes / "alone.py").write_text(ALONE)
 
-    def run(self, *words: str, code: int | None = 0, **more: Any) -> subprocess.CompletedProcess[str]:
-        """Run a verb of the queue to its end."""
-        told = {"stdin": subprocess.DEVNULL} if "input" not in more else {}
-        done = subprocess.run(
-            [*KRANZQ, "work", *words],
-            cwd=self.notes,
-            env=self._env(more.pop("env", {})),
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
-            **(told | more),
-        )
+    def run(
+        self,
+        *words: str,
+        code: int | None = 0,
+        env: dict[str, str] | None = None,
+        input: str | None = None,  # noqa: A002 - as in `subprocess.run`
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a verb of the queue to its end, in a process that is forked instead of started: see `tests.forking`."""
+        wish = Wish("kranzq.__main__", ["work", *words], str(self.notes), self._env(env or {}), input)
+        done = run(wish, 60)
         assert code is None or done.returncode == code, (done.returncode, done.stdout, done.stderr)
         return done
 

@@ -29,6 +29,7 @@ from kranzq.runs.folders import Runs
 from kranzq.runs.record import RunRecord
 from kranzq.trust.mac import sign
 from kranzq.wiring import queues, trusting
+from tests.forking import Wish, run
 
 T = TypeVar("T")
 REPO = Path(__file__).resolve().parent.parent
@@ -109,27 +110,29 @@ class Laboratory:
             runs = Runs(self.checkout, queue.kranz_fd)
             return queue.enqueue(signed, runs.last_number)
 
+    def words(self, *words: str) -> list[str]:
+        """The arguments of the program in this checkout."""
+        return ["-C", str(self.root), *words]
+
     def command(self, *words: str) -> list[str]:
-        """The words that run the real program in this checkout."""
-        return [sys.executable, "-m", "kranzq", "-C", str(self.root), *words]
+        """The words that start the program in this checkout."""
+        return [sys.executable, "-m", "kranzq", *self.words(*words)]
 
     def run(
         self, *words: str, code: int | None = 0, env: dict[str, str] | None = None, seconds: float = 60
     ) -> subprocess.CompletedProcess[str]:
-        """Run a verb to its end."""
-        argv = self.command(*words)
-        done = subprocess.run(
-            argv,
-            cwd=REPO,
-            env=os.environ | (env or {}),
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=seconds,
-            stdin=subprocess.DEVNULL,
-        )
+        """Run a verb to its end, in a process that is forked instead of started: see `tests.forking`."""
+        wish = Wish("kranzq.__main__", self.words(*words), str(REPO), os.environ | (env or {}))
+        done = run(wish, seconds)
         assert code is None or done.returncode == code, (done.returncode, done.stdout, done.stderr)
         return done
+
+    def killed(self, point: str, *words: str, env: dict[str, str] | None = None) -> int:
+        """The exit code of a verb that kills itself at a point of `tests.crash.killed`; what it says is in the log."""
+        with (self.notes / "log").open("ab") as log:
+            argv = [point, *self.words(*words)]
+            wish = Wish("tests.crash.killed", argv, str(REPO), os.environ | (env or {}), output=log.fileno())
+            return run(wish, PATIENCE).returncode
 
     def start(
         self, argv: Sequence[str], *, env: dict[str, str] | None = None, log: str = "log"

@@ -77,8 +77,7 @@ def test_survivors_of_a_recorded_end_are_ended_and_the_mission_stays_ended(lab: 
     program.write_text(text.replace(KILLED_BETWEEN, f"            {die}\n{KILLED_BETWEEN}"))
     script = f"env -i setsid sleep 601 & setsid sleep 602 & echo start m1 >> {lab.notes}/told; exit 0"
     lab.enqueue("m1", "/bin/sh", "-c", script)
-    argv = [sys.executable, "-m", "tests.crash.killed", "never", "-C", str(lab.root), "drain"]
-    lab.start(argv, env={"LAB_KEEPER": str(program)}).wait(30)
+    lab.killed("never", "drain", env={"LAB_KEEPER": str(program)})
     lab.run("drain")
 
     assert not flag.exists()

@@ -271,10 +271,9 @@ def test_b21_a_term_before_the_start_starts_nothing(lab: Laboratory, point: str,
     """Told to stop at any step before *go*, a dispatcher puts the entry back under its old name and leaves."""
     lab.enqueue("m1")
     entries = lab.entries()
-    argv = [sys.executable, "-m", "tests.crash.killed", point, "-C", str(lab.root), verb]
-    process = lab.start(argv, env={"LAB_SIGNAL": str(int(signal.SIGTERM))})
+    code = lab.killed(point, verb, env={"LAB_SIGNAL": str(int(signal.SIGTERM))})
 
-    assert process.wait(20) == (0 if verb == "daemon" else 143)
+    assert code == (0 if verb == "daemon" else 143)
     assert lab.told() == []
     assert lab.entries() == entries
     lab.run("drain")

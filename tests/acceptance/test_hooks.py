@@ -106,7 +106,7 @@ def test_an_end_is_told_although_the_dispatcher_was_killed_before_it_settled(lab
     configure(lab, hooks=("ended",))
     lab.run("enqueue", "m1", "--", *lab.alone("m1"))
     point = "before:kranzq.dispatch.settle:emit:1"
-    killed = lab.start([sys.executable, "-m", "tests.crash.killed", point, "-C", str(lab.root), "drain"]).wait(30)
+    killed = lab.killed(point, "drain")
     assert killed == -signal.SIGKILL
     assert heard(lab) == []
     lab.run("drain")

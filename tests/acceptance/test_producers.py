@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import sys
 from typing import Any
 
 import pytest
@@ -56,8 +55,7 @@ def test_an_older_end_is_no_answer_to_a_new_binding(lab: Laboratory) -> None:
 def test_a_producer_killed_after_its_binding_leaves_an_orphan(lab: Laboratory) -> None:
     """It is named, reclaimed only when asked, and then the item may be taken anew."""
     point = "after:kranzq.backends.file.sources:write:1"
-    words = ["-C", str(lab.root), "enqueue", "m1", "--source", "tracker:7", "--", "true"]
-    killed = lab.start([sys.executable, "-m", "tests.crash.killed", point, *words]).wait(30)
+    killed = lab.killed(point, "enqueue", "m1", "--source", "tracker:7", "--", "true")
     at_once = {"KRANZ_CLAIM_TTL": "0"}
 
     assert killed == -signal.SIGKILL, lab.log()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -42,8 +41,7 @@ def drop(lab: Laboratory, name: str, mission: str) -> None:
 
 def enqueue_killed(lab: Laboratory, point: str, mission: str) -> int:
     """Enqueue another mission, which admits what lies in the inbox, in a process that is killed; its exit code."""
-    words = ["-C", str(lab.root), "enqueue", mission, "--", "true"]
-    return lab.start([sys.executable, "-m", "tests.crash.killed", point, *words]).wait(30)
+    return lab.killed(point, "enqueue", mission, "--", "true")
 
 
 def in_one_place(lab: Laboratory, mission: str) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -89,8 +88,7 @@ def test_a_verb_killed_before_every_change_of_the_disk_can_be_repeated(lab: Labo
         mission = f"m{number}"
         verb.before(lab, mission)
         words = [word.format(mission) for word in verb.words]
-        argv = [sys.executable, "-m", "tests.crash.killed", f"change:{number}", "-C", str(lab.root), *words]
-        code = lab.start(argv).wait(30)
+        code = lab.killed(f"change:{number}", *words)
         left = entries_of(lab, mission)
         assert code in {0, -signal.SIGKILL}, lab.log()
         assert len(left) == 1 or (may_be_absent and not left)
@@ -116,7 +114,7 @@ def test_what_a_killed_edit_left_is_completed_by_the_same_edit(lab: Laboratory) 
     lab.enqueue("m1")
     words = ["edit", "m1", "--priority", "9", "--timeout", "50s"]
     point = "after:kranzq.disk.atomic:exchange_content:1"
-    code = lab.start([sys.executable, "-m", "tests.crash.killed", point, "-C", str(lab.root), *words]).wait(30)
+    code = lab.killed(point, *words)
     state, entry = entries_of(lab, "m1")[0]
     lab.run(*words)
     _, edited = entries_of(lab, "m1")[0]

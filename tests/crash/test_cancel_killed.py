@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -51,8 +50,7 @@ def dropped(lab: Laboratory, mission: str) -> None:
 
 def killed(lab: Laboratory, point: str, *words: str) -> int:
     """The exit code of a verb that is killed there."""
-    argv = [sys.executable, "-m", "tests.crash.killed", point, "-C", str(lab.root), *words]
-    code = lab.start(argv).wait(30)
+    code = lab.killed(point, *words)
     assert code in {0, -signal.SIGKILL}, lab.log()
     return code
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import sys
 from pathlib import Path
 
 import pytest
@@ -48,8 +47,7 @@ STEPS = {
 
 def dispatch_killed(lab: Laboratory, point: str, *verb: str) -> int:
     """Run a verb that is killed at `point`; its exit code."""
-    words = verb or ("drain",)
-    return lab.start([sys.executable, "-m", "tests.crash.killed", point, "-C", str(lab.root), *words]).wait(30)
+    return lab.killed(point, *(verb or ("drain",)))
 
 
 @pytest.mark.parametrize("step", STEPS)

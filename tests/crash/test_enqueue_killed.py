@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import sys
 
 import pytest
 
@@ -22,8 +21,7 @@ STEPS = {
 
 def enqueue_killed(lab: Laboratory, point: str, mission: str) -> int:
     """Enqueue by the real verb in a process that is killed at a point; its exit code."""
-    words = ["-C", str(lab.root), "enqueue", mission, "--", *lab.alone(mission)]
-    return lab.start([sys.executable, "-m", "tests.crash.killed", point, *words]).wait(30)
+    return lab.killed(point, "enqueue", mission, "--", *lab.alone(mission))
 
 
 @pytest.mark.parametrize("step", STEPS)

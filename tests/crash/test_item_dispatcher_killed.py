@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -57,7 +56,7 @@ def shop(lab: Laboratory, isolated: Path, monkeypatch: pytest.MonkeyPatch) -> It
 
 def dispatch_killed(lab: Laboratory, point: str, *verb: str) -> int:
     """Run a verb that is killed at `point`; its exit code."""
-    return lab.start([sys.executable, "-m", "tests.crash.killed", point, "-C", str(lab.root), *verb]).wait(30)
+    return lab.killed(point, *verb)
 
 
 @pytest.mark.parametrize("step", STEPS)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import sys
 from pathlib import Path
 
 import pytest
@@ -64,9 +63,7 @@ def test_a_keeper_killed_at_any_step_loses_nothing(lab: Laboratory, step: str, *
     lab.enqueue("m1", *lab.alone("m1", 0.05, 3))
     lab.enqueue("m2")
     env = mortal_keeper(lab, step, both=both)
-    killed = lab.start(
-        [sys.executable, "-m", "tests.crash.killed", "never", "-C", str(lab.root), "drain"], env=env
-    ).wait(30)
+    killed = lab.killed("never", "drain", env=env)
     lab.run("drain", code=None)
     earlier = STEPS[step][1]
     interrupted = earlier >= 0 and step != "before it is ready"
@@ -91,7 +88,7 @@ def test_a_keeper_killed_with_go_unread_has_started_nothing(lab: Laboratory) -> 
         f"            select.select([sock], [], [], 30)\n            {die}\n            packet = sock.recvmsg(",
     )
     program.write_text(text)
-    lab.start([sys.executable, "-m", "tests.crash.killed", "never", "-C", str(lab.root), "drain"], env=env).wait(30)
+    lab.killed("never", "drain", env=env)
     lab.run("drain")
 
     assert not (lab.notes / "flag").exists()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 from pathlib import Path
 
 import pytest
@@ -36,7 +35,7 @@ SECOND = {
 
 def killed_at(lab: Laboratory, point: str, verb: str) -> int:
     """Run a verb that is killed at a point; its exit code."""
-    return lab.start([sys.executable, "-m", "tests.crash.killed", point, "-C", str(lab.root), verb]).wait(30)
+    return lab.killed(point, verb)
 
 
 def crash(lab: Laboratory, first: str) -> None:
