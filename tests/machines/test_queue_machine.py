@@ -23,7 +23,7 @@ from tests.machines.bench import Bench
 from tests.machines.queue_machine import Names, Turns, Walk
 
 pytestmark = [pytest.mark.crash, pytest.mark.race, pytest.mark.slow]
-STEPS = int(os.environ.get("KRANZQ_MACHINE_STEPS", "2000"))
+STEPS = int(os.environ.get("KRANZQ_MACHINE_STEPS", "600"))
 SHARES = {Names: 0.65, Turns: 0.35}
 SEED = os.environ.get("KRANZQ_MACHINE_SEED", "20261129")
 """Where the walks begin: always at one place, so that a change is judged by what it changed; `random` searches."""

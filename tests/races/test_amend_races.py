@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 import pytest
@@ -13,12 +14,13 @@ from tests.laboratory import Laboratory, wait_for
 pytestmark = [pytest.mark.race, pytest.mark.slow]
 MISSIONS = [f"m{number}" for number in range(6)]
 PEOPLE = 3
+SECONDS = os.environ.get("KRANZQ_STORM_SECONDS", "4")
 SOMEBODY = """
 import contextlib, io, random, sys, time
 from kranzq.cli.main import run
-root, seed, *missions = sys.argv[1:]
+root, seed, seconds, *missions = sys.argv[1:]
 random.seed(int(seed))
-until = time.monotonic() + 8
+until = time.monotonic() + float(seconds)
 while time.monotonic() < until:
     mission = random.choice(missions)
     words = random.choice([
@@ -55,7 +57,7 @@ def test_minds_changed_at_random_lose_and_double_nothing(lab: Laboratory) -> Non
         lab.run("enqueue", mission, "--retries", "1", "--", *lab.alone(mission, code=number % 2))
     daemon = lab.daemon()
     people = [
-        lab.start([sys.executable, "-c", SOMEBODY, str(lab.root), str(seed), *MISSIONS], log=f"person-{seed}")
+        lab.start([sys.executable, "-c", SOMEBODY, str(lab.root), str(seed), SECONDS, *MISSIONS], log=f"person-{seed}")
         for seed in range(PEOPLE)
     ]
     most = 0

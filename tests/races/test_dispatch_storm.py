@@ -18,7 +18,7 @@ import pytest
 from tests.laboratory import IN_OTHER_NAMESPACE, Laboratory, wait_for
 
 pytestmark = [pytest.mark.race, pytest.mark.slow]
-SECONDS = float(os.environ.get("KRANZQ_STORM_SECONDS", "15"))
+SECONDS = float(os.environ.get("KRANZQ_STORM_SECONDS", "7"))
 ENQUEUERS = 10
 MISSIONS = int(SECONDS * 0.6) + 1
 """How many each enqueuer queues: about as many as are worked off in the time."""
