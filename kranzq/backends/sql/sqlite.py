@@ -18,7 +18,7 @@ from kranzq.backends.sql.database import Row, Size, StatementCall, Transaction
 from kranzq.backends.sql.hints import Glances
 from kranzq.backends.sql.schema import COMPATIBLE, Schema, check
 from kranzq.backends.sql.sqlite_connections import SqliteConnections
-from kranzq.backends.sql.sqlite_faults import named
+from kranzq.backends.sql.sqlite_faults import Fault, named
 from kranzq.backends.sql.sqlite_file import bytes_of, place_of, prepare, still_there
 from kranzq.backends.sql.statements import migrations, statements
 from kranzq.backends.sql.write_lock import WriteLock
@@ -160,7 +160,7 @@ class SqliteDatabase:
             connection.execute("savepoint act")
         try:
             call.run(transaction)
-        except sqlite3.Error as fault:
+        except Fault as fault:
             if alone or not connection.in_transaction:
                 raise
             call.fail(named(fault, self._path, self._patience))
@@ -205,7 +205,7 @@ class SqliteDatabase:
     def _faults(self) -> Iterator[None]:
         try:
             yield
-        except sqlite3.Error as fault:
+        except Fault as fault:
             raise named(fault, self._path, self._patience) from fault
 
     def _in_child(self) -> None:

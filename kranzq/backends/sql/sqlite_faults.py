@@ -10,18 +10,22 @@ from kranzq.errors import KranzqError, StoreLocked, StoreUnavailable, StoreUnrea
 _CLOSED = ("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM", "SQLITE_AUTH")
 
 
-def named(fault: sqlite3.Error, path: str, patience_s: float) -> KranzqError:
+Fault = (sqlite3.Error, UnicodeDecodeError)
+"""What SQLite's driver raises; the second where a text of the file, or of a fault that repeats one, is none."""
+
+
+def named(fault: sqlite3.Error | UnicodeDecodeError, path: str, patience_s: float) -> KranzqError:
     """Our own error for one of SQLite's."""
     name = getattr(fault, "sqlite_errorname", "") or ""
     if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
         return StoreLocked(path, patience_s)
-    if name.startswith("SQLITE_FULL"):
+    if name.startswith("SQLITE_FULL") or (name.startswith("SQLITE_IOERR") and _is_full(path)):
         return StoreUnavailable(path, "the disk is full")
     if name.startswith("SQLITE_IOERR"):
         return StoreUnavailable(path, "the disk reports an error")
     if name.startswith(_CLOSED):
         return _closed(fault, path)
-    if name.startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT")):
+    if name.startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT")) or _holds_no_text(fault):
         advice = f"Move it away ({path} and what lies beside it), keep it for rescue, and begin a new one."
         return StoreUnreachable(path, "the file is damaged or is no database", advice)
     return StoreUnreachable(path, str(fault))
@@ -33,7 +37,19 @@ def not_allowed(path: str) -> StoreUnreachable:
     return StoreUnreachable(path, "this user may not read and write it in its folder", advice)
 
 
-def _closed(fault: sqlite3.Error, path: str) -> KranzqError:
+def _holds_no_text(fault: sqlite3.Error | UnicodeDecodeError) -> bool:
+    return isinstance(fault, UnicodeDecodeError) or str(fault).startswith("Could not decode to UTF-8")
+
+
+def _is_full(path: str) -> bool:
+    """Whether nothing fits on the disk: SQLite calls it an error where it wants a file to grow for another reason."""
+    try:
+        return os.statvfs(os.path.dirname(path)).f_bavail == 0
+    except OSError:
+        return False
+
+
+def _closed(fault: sqlite3.Error | UnicodeDecodeError, path: str) -> KranzqError:
     """A file that may not be opened or written: because of its disk, or of whose it is."""
     folder = os.path.dirname(path)
     try:

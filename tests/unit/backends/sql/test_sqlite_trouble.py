@@ -12,6 +12,7 @@ import sys
 import tempfile
 import threading
 import tracemalloc
+import types
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from kranzq.backends.sql.backend import SqlBackend
 from kranzq.backends.sql.database import Transaction
 from kranzq.backends.sql.opening import open_store
 from kranzq.backends.sql.sqlite import SqliteDatabase
+from kranzq.backends.sql.sqlite_faults import named
 from kranzq.errors import SchemaTooNew, StoreLocked, StoreUnavailable, UnsafePath, UsageFault
 from kranzq.model.outcome import Outcome
 from kranzq.testing.items import item
@@ -137,6 +139,19 @@ def test_a_full_disk_is_said_and_leaves_nothing_half_done(tmp_path: Path) -> Non
     assert kept == {"before": "done", "after": "open"}
 
 
+def test_a_disk_is_called_full_whatever_sqlite_calls_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It reports an error of the disk where there is no room for the file that its readers share."""
+    fault = sqlite3.OperationalError("disk I/O error")
+    fault.sqlite_errorname = "SQLITE_IOERR_SHMSIZE"
+    path = f"{tmp_path}/work.db"
+    empty = named(fault, path, 1.0)
+    monkeypatch.setattr(os, "statvfs", lambda _: types.SimpleNamespace(f_bavail=0))
+    full = named(fault, path, 1.0)
+
+    assert "reports an error" in str(empty)
+    assert "is full" in str(full)
+
+
 def damage_head(path: Path) -> None:
     """Something else where SQLite's own first page was."""
     path.write_bytes(b"no database at all\n" * 1000)
@@ -153,7 +168,19 @@ def cut(path: Path) -> None:
     os.truncate(path, path.stat().st_size // 2 + 100)
 
 
-@pytest.mark.parametrize("damage", [damage_head, damage_body, cut])
+def damage_schema(path: Path) -> None:
+    """A byte that is no text, where the tables are described."""
+    path.write_bytes(path.read_bytes().replace(b"title text not null", b"title text\xf0not null", 1))
+
+
+def damage_text(path: Path) -> None:
+    """A byte that is no text, in what somebody wrote."""
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("pragma wal_checkpoint(truncate)")
+        other.execute("update kranzq_payloads set payload = cast(x'ff' as text)")
+
+
+@pytest.mark.parametrize("damage", [damage_head, damage_body, cut, damage_schema, damage_text])
 def test_a_damaged_file_is_named_and_left_as_it_is(path: Path, damage: Callable[[Path], None]) -> None:
     """The sentence says what to do with it; not a byte is changed, so that it can be rescued."""
     damage(path)
