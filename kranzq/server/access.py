@@ -11,10 +11,8 @@ from __future__ import annotations
 import hmac
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-
-from starlette.datastructures import Headers
 
 from kranzq.backend.agents import Agents
 from kranzq.errors import UsageFault
@@ -22,6 +20,7 @@ from kranzq.model.agents import Agent, Scope
 from kranzq.model.claim import Holder
 from kranzq.model.tokens import has_token, is_token, token_hash
 from kranzq.server.errors import HttpFault
+from kranzq.server.routing import Sent
 
 TOKEN_UNKNOWN = "m4.token_unknown"  # noqa: S105 - the name of a counter
 """Counted when an `X-Agent-Token` is nobody's (seed g.4)."""
@@ -82,9 +81,9 @@ class Door:
     """Origins of web pages that may call, beside the server's own."""
     _known: OrderedDict[str, tuple[float, Agent]] = field(default_factory=OrderedDict, repr=False)
 
-    def check_host(self, headers: Headers) -> None:
+    def check_host(self, sent: Sent) -> None:
         """Refuse what was sent to another name, or by another site's page. Raises HttpFault."""
-        said = headers.getlist("host")
+        said = sent.get("host", ())
         if len(said) != 1 or said[0].lower() not in self.hosts:
             raise HttpFault(
                 403,
@@ -92,22 +91,22 @@ class Door:
                 "This server does not go by that name.",
                 "Use its address as it is printed at its start, or start it with --host-name NAME.",
             )
-        origins = headers.getlist("origin")
+        origins = sent.get("origin", ())
         if origins and not self.is_allowed(origins):
             raise HttpFault(
                 403, "origin", "Pages of that origin may not call this server.", "Allow it with: --allow-origin ORIGIN"
             )
 
-    def is_allowed(self, origins: list[str]) -> bool:
+    def is_allowed(self, origins: Sequence[str]) -> bool:
         """Whether a page of that origin may call."""
         return len(origins) == 1 and (
             origins[0] in self.origins
             or (origins[0].startswith("http://") and origins[0].removeprefix("http://") in self.hosts)
         )
 
-    def credential(self, headers: Headers) -> str | None:
+    def credential(self, sent: Sent) -> str | None:
         """The one credential of a request; None when there is none. Raises HttpFault (401) for anything odd."""
-        bearers, keys = headers.getlist("authorization"), headers.getlist("x-authkey")
+        bearers, keys = sent.get("authorization", ()), sent.get("x-authkey", ())
         if not bearers and not keys:
             return None
         if len(bearers) > 1 or len(keys) > 1:

@@ -20,7 +20,7 @@ from kranzq.model.agents import Agent
 from kranzq.server import access, bodies
 from kranzq.server.access import Caller, Door
 from kranzq.server.errors import Form, HttpFault, answer_to, body_of
-from kranzq.server.routing import Call, Found, Reply, Route, Table
+from kranzq.server.routing import Call, Found, Reply, Route, Sent, Table
 from kranzq.server.service import Service
 from kranzq.server.telling import tell_fault
 
@@ -70,13 +70,13 @@ class App:
                 observe(route, status, time.perf_counter() - begun)
 
     async def _answer(self, scope: Scope, receive: Receive, found: Found | None, route: Route | None) -> Response:
-        headers, on_socket = Headers(scope=scope), bool(scope.get(ON_SOCKET))
+        sent, on_socket = _by_name(scope["headers"]), bool(scope.get(ON_SOCKET))
         if not on_socket:
-            self.door.check_host(headers)
-        if scope["method"] == "OPTIONS" and found is not None and headers.get("origin"):
+            self.door.check_host(sent)
+        if scope["method"] == "OPTIONS" and found is not None and "origin" in sent:
             return Response(status_code=204, headers={"allow": found.allow})
         is_open = route is not None and route.scope is None
-        caller = Caller(is_operator=False) if is_open else await self._caller(headers, on_socket=on_socket)
+        caller = Caller(is_operator=False) if is_open else await self._caller(sent, on_socket=on_socket)
         query = bodies.parse_query(scope.get("query_string", b""))
         access.check_query(query)
         if found is None:
@@ -96,17 +96,17 @@ class App:
             route,
             caller,
             dict(zip(route.parameters, found.values, strict=True)),
-            headers,
+            Headers(scope=scope),
             bodies.decode_query(query, route.query) if route.query is not None else None,
-            await self._body(route, headers, receive),
+            await self._body(route, sent, scope, receive) if route.body is not None else None,
             receive,
             scope.get(CONNECTION),
         )
         value = await route.run(call)
         return value if isinstance(value, Response) else _json(value)
 
-    async def _caller(self, headers: Headers, *, on_socket: bool) -> Caller:
-        token = self.door.credential(headers)
+    async def _caller(self, sent: Sent, *, on_socket: bool) -> Caller:
+        token = self.door.credential(sent)
         if token is None:
             if not on_socket:
                 raise access.unauthorized()
@@ -115,11 +115,11 @@ class App:
             if agent is None:
                 raise access.unauthorized()
             return Caller(is_operator=False, agent=agent)
-        return Caller(is_operator=True, agent=await self._attributed(headers))
+        return Caller(is_operator=True, agent=await self._attributed(sent))
 
-    async def _attributed(self, headers: Headers) -> Agent | None:
+    async def _attributed(self, sent: Sent) -> Agent | None:
         """The agent for whom the operator's program calls. An unknown token attributes to nobody, and opens nothing."""
-        tokens = headers.getlist("x-agent-token")
+        tokens = sent.get("x-agent-token", ())
         if not tokens:
             return None
         try:
@@ -139,13 +139,13 @@ class App:
             self.service.callers.note_uid(agent.uid)
         return agent
 
-    async def _body(self, route: Route, headers: Headers, receive: Receive) -> Any:
-        if route.body is None:
-            return None
-        raw = await bodies.read_body(receive, headers, self.service.limits)
+    async def _body(self, route: Route, sent: Sent, scope: Scope, receive: Receive) -> Any:
+        assert route.body is not None
+        is_there = not getattr(scope.get(CONNECTION), "more_body", True)
+        raw = await bodies.read_body(receive, sent, self.service.limits, is_there=is_there)
         if not raw and route.body_optional:
             return None
-        bodies.check_type(headers)
+        bodies.check_type(sent)
         if not raw:
             raise HttpFault(400, "json", "This needs a body.", "See /openapi.json")
         if len(raw) > _DECODED_ON_LOOP:
@@ -163,6 +163,13 @@ class App:
             (b"access-control-allow-headers", b"authorization, content-type, last-event-id, x-agent-token, x-authkey"),
             (b"vary", b"origin"),
         )
+
+
+def _by_name(headers: list[tuple[bytes, bytes]]) -> Sent:
+    sent: dict[str, list[str]] = {}
+    for name, text in headers:
+        sent.setdefault(name.decode("latin-1"), []).append(text.decode("latin-1"))
+    return sent
 
 
 def _json(value: object) -> Response:

@@ -13,10 +13,10 @@ from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
 import msgspec
-from starlette.datastructures import Headers
 from starlette.types import Receive
 
 from kranzq.server.errors import HttpFault
+from kranzq.server.routing import Sent
 from kranzq.server.service import Limits
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -24,6 +24,11 @@ MOST_QUERY = 8192
 """Bytes of a query string."""
 _CLOSE = {"connection": "close"}
 _MOST_ECHOED = 300
+
+
+_JSON = "application/json"
+_MOST_DIGITS = 18
+"""Of a length that is announced, what is looked at: more digits are more than is taken anyway."""
 
 
 class Given(msgspec.Struct, forbid_unknown_fields=True):
@@ -34,13 +39,22 @@ class Tolerated(msgspec.Struct):
     """What a body or a query holds on the original paths: unknown fields are ignored there."""
 
 
-async def read_body(receive: Receive, headers: Headers, limits: Limits) -> bytes:
-    """All of the body. Raises HttpFault: 413 when it is too long, 408 when it comes too slowly or not at all."""
-    declared = headers.get("content-length", "")
-    if declared.isascii() and declared.isdigit() and (len(declared) > len(str(limits.body)) + 1):
+async def read_body(receive: Receive, sent: Sent, limits: Limits, *, is_there: bool) -> bytes:
+    """All of the body. Raises HttpFault: 413 when it is too long, 408 when it comes too slowly or not at all.
+
+    `is_there`: all of it has come already, so there is nothing to wait for.
+    """
+    (declared,) = sent.get("content-length", ("",))[:1]
+    if declared.isascii() and declared.isdigit() and int(declared[:_MOST_DIGITS]) > limits.body:
         raise _too_long(limits)
-    if declared.isascii() and declared.isdigit() and int(declared) > limits.body:
-        raise _too_long(limits)
+    if is_there:
+        message = await receive()
+        body: bytes = message.get("body", b"")
+        if len(body) > limits.body:
+            raise _too_long(limits)
+        if not message.get("more_body", False):
+            return body
+        raise HttpFault(400, "gone", "The client hung up before its body was there.")
     loop = asyncio.get_running_loop()
     begun, parts, size, more = loop.time(), list[bytes](), 0, True
     while more:
@@ -59,9 +73,11 @@ async def read_body(receive: Receive, headers: Headers, limits: Limits) -> bytes
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-def check_type(headers: Headers) -> None:
+def check_type(sent: Sent) -> None:
     """Refuse a body that does not say that it is JSON: what a web page may send without asking never says so."""
-    said = headers.getlist("content-type")
+    said = sent.get("content-type", ())
+    if len(said) == 1 and said[0] == _JSON:
+        return
     name, *rest = (part.strip().lower() for part in (said[0] if len(said) == 1 else "").split(";"))
     if name != "application/json" or any(one not in {"", "charset=utf-8", 'charset="utf-8"'} for one in rest):
         raise HttpFault(
@@ -73,7 +89,7 @@ def decode(raw: bytes, kind: type[S]) -> S:
     """The body as its type. Raises HttpFault."""
     try:
         found = msgspec.json.decode(raw, type=kind)
-        json.loads(raw, object_pairs_hook=_without_duplicates)  # the fast decoder lets the last one win
+        _ONE_MEANING.decode(raw.decode())  # the fast decoder lets the last one of two win
     except msgspec.ValidationError as fault:
         raise _shape(fault, "The body") from None
     except HttpFault:
@@ -124,3 +140,6 @@ def _too_long(limits: Limits) -> HttpFault:
 def _without_duplicates(pairs: list[tuple[str, Any]]) -> None:
     if len({name for name, _ in pairs}) != len(pairs):
         raise HttpFault(400, "json", "The body is no JSON that has one meaning: it names something twice.")
+
+
+_ONE_MEANING = json.JSONDecoder(object_pairs_hook=_without_duplicates)

@@ -10,7 +10,7 @@ A new route: a function and a `Route` in the `ROUTES` of a `…_routes` module, 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -25,6 +25,10 @@ from kranzq.server.errors import Form
 if TYPE_CHECKING:
     from kranzq.server.access import Caller
     from kranzq.server.service import Service
+
+
+Sent = Mapping[str, Sequence[str]]
+"""The headers of a request by their small names, each with all that it was given."""
 
 
 @dataclass(slots=True)
