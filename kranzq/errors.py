@@ -194,13 +194,13 @@ class UnsafePath(Refused):
 
 
 class StoreUnavailable(KranzqError):
-    """The disk or database does not take what must be kept; nothing was changed."""
+    """The disk or database does not take what must be kept; nothing was changed, or `changed` says what was."""
 
     exit_code = EXIT_STORE
 
-    def __init__(self, path: str, why: str) -> None:
+    def __init__(self, path: str, why: str, changed: str = "Nothing was changed.") -> None:
         super().__init__(
-            f"{path} cannot be written: {why}. Nothing was changed.",
+            f"{path} cannot be written: {why}. {changed}",
             "Free space or mend the disk, then try again.",
         )
         self.path = path

@@ -16,7 +16,7 @@ from typing import Protocol
 from kranzq.disk import atomic
 from kranzq.dispatch.parts import Parts
 from kranzq.dispatch.unattended import ClaimQueue, settle_unattended
-from kranzq.errors import Conflict, NoSuchMission, NotFound, Refused
+from kranzq.errors import Conflict, NoSuchMission, NotFound, Refused, StoreUnavailable
 from kranzq.events import Unparked, emit
 from kranzq.model.checkout import Checkout
 from kranzq.model.claim import Place
@@ -94,11 +94,21 @@ def park(one: Amender, mission: MissionId, reason: str) -> Amended:
         if not open_:
             refuse_claimed(here, f"To end it: kranzq cancel {mission}")
             return Amended(mission, here[0], changed=False, note="it was parked before")
-        for place in open_:
-            one.queue.set_aside(place, reason)
+        for done, place in enumerate(open_):
+            _set_aside(one, place, reason, f"{done} of {len(open_)} entries of {mission} are parked." if done else None)
         parked = next(place for place in of_mission(one, mission) if place.state is State.PARKED)
     runs_on = any(place.state is State.CLAIMED for place in here)
     return Amended(mission, parked, changed=True, note="the run that is under way goes on" if runs_on else "")
+
+
+def _set_aside(one: Amender, place: Place, reason: str, so_far: str | None) -> None:
+    """Park one entry; where the disk refuses, whoever has parked others before it is told so."""
+    try:
+        one.queue.set_aside(place, reason)
+    except OSError as fault:
+        if so_far is None or isinstance(fault, FileNotFoundError):
+            raise
+        raise StoreUnavailable(one.checkout.queue, fault.strerror or str(fault), so_far) from fault
 
 
 def unpark(one: Amender, mission: MissionId) -> Amended:

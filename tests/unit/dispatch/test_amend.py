@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import time
@@ -12,12 +13,13 @@ from pathlib import Path
 import pytest
 
 from kranzq.backends.file.backend import FileQueue
+from kranzq.disk import atomic
 from kranzq.dispatch.amend import Amender, park, unpark
 from kranzq.dispatch.approve import approve
 from kranzq.dispatch.edit import Edits, Now, edit
 from kranzq.dispatch.request import Request
 from kranzq.dispatch.retry import retry
-from kranzq.errors import Conflict, NoSuchMission, NotFound, Refused, UsageFault
+from kranzq.errors import Conflict, NoSuchMission, NotFound, Refused, StoreUnavailable, UsageFault
 from kranzq.events import Edited, Event, Parked, Unparked, subscribe
 from kranzq.liveness import me
 from kranzq.model.checkout import Checkout
@@ -356,3 +358,27 @@ def test_a_second_entry_can_be_unparked_beside_the_first(one: Amender) -> None:
     again = [queue_of(one).read(place) for place in queue_of(one).places(M1)]
 
     assert [entry.own.again for entry in again if entry is not None and entry.own is not None] == [True, False]
+
+
+@pytest.mark.parametrize(("space", "told"), [(0, "Nothing was changed."), (1, "1 of 2 entries of m1 are parked.")])
+def test_a_full_disk_says_how_many_are_parked(
+    one: Amender, monkeypatch: pytest.MonkeyPatch, space: int, told: str
+) -> None:
+    """Whoever reads that nothing was changed looks no further."""
+    enqueue(one)
+    Path(one.checkout.queue, kranz_name("m1", 3, 7)).write_bytes(kranz_entry("m1", 3, 7))
+    real, calls = atomic.replace, 0
+
+    def replace_(*args: object, **options: object) -> None:
+        nonlocal calls
+        calls += 1
+        if calls > space:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        real(*args, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(atomic, "replace", replace_)
+    with pytest.raises(StoreUnavailable) as caught:
+        park(one, M1, "not now")
+
+    assert told in str(caught.value)
+    assert len([place for place in queue_of(one).places() if place.state is State.PARKED]) == space
