@@ -144,7 +144,15 @@ ROUTES: tuple[Route, ...] = (
         query=forms.ListQuery,
         statuses=_WRONG,
     ),
-    Route("GET", "/v1/status", status, "What runs, what waits, and what needs a person.", Scope.READ, forms.Status),
+    Route(
+        "GET",
+        "/v1/status",
+        status,
+        "What runs, what waits, and what needs a person.",
+        Scope.READ,
+        forms.Status,
+        statuses=(404,),
+    ),
     Route(
         "POST",
         "/v1/missions",

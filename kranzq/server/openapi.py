@@ -24,6 +24,7 @@ MEANINGS: dict[int, str] = {
     401: "No credential that opens anything, or no token that tells which agent calls.",
     403: "The token does not open this, or the host or origin is not allowed.",
     404: "There is no such thing.",
+    405: "The path does not take that method; `Allow` has those that it takes.",
     408: "The body did not arrive in time.",
     409: "Somebody else has it, it has ended, or it was used for something else; `code` says which.",
     413: "The body is too long.",
@@ -90,6 +91,8 @@ def statuses_of(route: Route) -> tuple[int, ...]:
     found = {200, *route.statuses}
     if route.scope is not None or route.method != "GET":
         found |= _NO_BODY
+    if route.parameters:
+        found |= {405}  # a client that leaves a parameter empty meets another path
     if route.body is not None:
         found |= _WITH_BODY
     if route.query is not None:

@@ -118,11 +118,11 @@ def _known(call: Call, named: str | None) -> Holder:
 
 def _holder(call: Call, named: str | None) -> Holder | None:
     """Who calls: by token, else by the one registered agent of that name, else by the name alone."""
+    check_text("agent", named or "", MOST_NAME)
     if call.caller.agent is not None:
         return call.caller.agent.holder
     if named is None or not named.strip():
         return None
-    check_text("agent", named, MOST_NAME)
     found = call.service.store.agents.named(named)
     return found[0].holder if len(found) == 1 else Holder(named)
 

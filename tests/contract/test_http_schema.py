@@ -17,8 +17,9 @@ from tests.servers import Served
 
 SECONDS = os.environ.get("KRANZQ_SCHEMATHESIS_SECONDS", "")
 HOW = ("--max-time", SECONDS) if SECONDS else ("--phases", "fuzzing,stateful", "--max-examples", "2", "--no-shrink")
-LEFT_OUT = "positive_data_acceptance"
-"""The model knows more than a schema says: both targets of an item, blank titles, names that are none."""
+LEFT_OUT = "positive_data_acceptance,use_after_free,ensure_resource_availability"
+"""The model knows more than a schema says: both targets of an item, blank titles, names that are none. A cancelled item
+stays to be seen; and an id that was left empty is not the item's."""
 
 
 @pytest.mark.slow
@@ -31,6 +32,8 @@ def test_every_answer_is_one_of_the_document(served: Served, tmp_path: Path) -> 
     settings.write_text(f'[headers]\nAuthorization = "Bearer {served.key}"\nX-Agent-Token = "{token}"\n')
     document = served.ask("GET", "/openapi.json").json
     del document["components"]["securitySchemes"]  # credentials are what other tests try
+    claim = document["components"]["schemas"]["ClaimBody"]["properties"]
+    claim["wait_ms"] |= {"enum": [0, 1, 50]}  # nobody waits a minute for a test
     for operations in document["paths"].values():
         for operation in operations.values():
             del operation["security"]
