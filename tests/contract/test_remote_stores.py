@@ -8,11 +8,13 @@ import pytest
 
 from kranzq.errors import ClaimLost
 from kranzq.model.claim import Holder
+from kranzq.model.presence import NewPresence, Subject
+from kranzq.model.who import Question, question_of, who
 from kranzq.model.work import Held
 from kranzq.testing.ends import EndsContract
 from kranzq.testing.items import Items, given, item
 from kranzq.testing.leases import LeasedContract
-from kranzq.testing.presence import PresenceContract
+from kranzq.testing.presence import ANN, REPO, PresenceContract, Presences
 from kranzq.testing.store import refused
 from kranzq.testing.work import WorkContract
 from tests.item_stores import SqliteItems
@@ -67,3 +69,17 @@ class TestRemotePresence(PresenceContract):
     def presences(self, remote_items: RemoteItems) -> RemotePresences:
         """An empty one."""
         return RemotePresences(remote_items)
+
+    def test_what_may_answer_is_found_by_every_road(self, presences: Presences) -> None:
+        """There is one road here: a look at all claims. So one question of each kind is enough."""
+        store = presences.open()
+        for about in (Subject(REPO, "src"), Subject(REPO), Subject(branch="main"), Subject(topic="log in")):
+            store.put(NewPresence(ANN, about, home=REPO))
+        claims = store.live()
+        assert len(claims) == 4
+
+        for question in (Question(REPO, "src/x"), Question(REPO), Question(branch="main"), question_of(query="log")):
+            found = store.who(question)
+            assert found
+            assert found == who(question, claims)
+            assert {one.id for one in store.about(question)} <= {one.id for one in claims}
