@@ -55,7 +55,7 @@ class SocketFile:
     def close(self) -> None:
         """Remove the socket, if it is still ours, and let go."""
         with contextlib.suppress(OSError):
-            if os.lstat(self.path).st_ino == self._inode:
+            if self._lock >= 0 and os.lstat(self.path).st_ino == self._inode:
                 os.unlink(self.path)
         self._let_go()
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 
 import uvicorn
 
+from kranzq.events import subscribe
 from kranzq.leases.sweeper import Sweeper
 from kranzq.server.access import Door, host_names
 from kranzq.server.app import App
@@ -26,7 +27,7 @@ from kranzq.server.protocol import Bounded
 from kranzq.server.routing import Part
 from kranzq.server.service import Limits, Service
 from kranzq.server.table import PARTS, table
-from kranzq.server.telling import tell, tell_fault
+from kranzq.server.telling import flush, tell, tell_event, tell_fault
 from kranzq.wiring import serving as wiring
 from kranzq.wiring import trusting, working
 
@@ -77,6 +78,8 @@ def serve(options: Options, environ: Mapping[str, str], ready: Callable[[list[st
         wiring.make_socket_folder(environ)
     file = SocketFile(os.path.abspath(options.socket or wiring.default_socket(environ)))
     with contextlib.ExitStack() as stack:
+        stack.callback(flush)
+        stack.callback(subscribe(tell_event))
         sockets = [stack.enter_context(file.open())]
         stack.callback(file.close)
         hosts: frozenset[str] = frozenset()
@@ -172,5 +175,6 @@ def _leave(file: SocketFile, *, tells: bool) -> None:
     file.close()
     if tells:
         tell("A call of the store is still waiting; the server ends without it.")
+    flush()
     sys.stdout.flush()
     os._exit(0)

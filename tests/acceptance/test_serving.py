@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import stat
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.laboratory import REPO, wait_for
 from tests.servers import Served, serving
 
 
@@ -69,3 +71,56 @@ def test_the_socket_of_a_dead_server_is_replaced(tmp_path: Path) -> None:
 
     assert left
     assert answer.status == 404
+
+
+@pytest.mark.parametrize("package", ["starlette", "uvicorn", "msgspec", "prometheus_client"])
+def test_a_missing_package_is_a_sentence_with_what_to_type(package: str, isolated: Path) -> None:
+    """Without the extra the verb is there, and says what it needs."""
+    program = f"import sys; sys.modules['{package}'] = None; from kranzq.cli.main import run; sys.exit(run(['serve']))"
+    done = subprocess.run([sys.executable, "-c", program], cwd=REPO, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 2
+    assert package in done.stderr
+    assert "pip install 'kranzq[server]'" in done.stderr
+    assert not list(isolated.rglob("*.key"))
+
+
+def test_it_lets_leases_lapse_without_a_claim(tmp_path: Path) -> None:
+    """As a daemon does, and says so in its log."""
+    with serving(tmp_path, environ={"KRANZQ_WORK_SWEEP_SECONDS": "1"}) as one:
+        token = one.agent("worker")
+        name = one.ask("POST", "/v1/work", {"title": "a", "payload": "b"}).json["id"]
+        one.ask("POST", "/v1/work/claim", {"lease_ms": 1}, token=token)
+        wait_for(lambda: one.ask("GET", f"/v1/work/{name}").json["state"] == "lapsed", "the lease lapses")
+        wait_for(lambda: "1 lapsed" in one.log.read_text(), "it is told")
+
+
+def test_a_reader_of_the_log_that_stands_still_stops_nobody(tmp_path: Path) -> None:
+    """Its pipe is full, and requests are answered all the same."""
+    with serving(tmp_path, environ={"KRANZQ_WORK_SWEEP_SECONDS": "1"}) as one:
+        assert one.process is not None
+        one.kill()
+        read, write = os.pipe()
+        with one.log.open("wb") as log:
+            one.process = subprocess.Popen(
+                [sys.executable, "-m", "kranzq", "serve", "--url", one.url],
+                cwd=REPO,
+                env=one.environ,
+                stdout=log,
+                stderr=write,
+            )
+        wait_for(lambda: "kranzq serves" in one.log.read_text(), "it serves")
+        os.set_blocking(write, False)
+        with contextlib.suppress(BlockingIOError):
+            while os.write(write, b"x" * 4096):
+                pass
+        os.set_blocking(write, True)
+        token = one.agent("worker")
+        name = one.ask("POST", "/v1/work", {"title": "a", "payload": "b"}).json["id"]
+        one.ask("POST", "/v1/work/claim", {"lease_ms": 1}, token=token)
+        wait_for(lambda: one.ask("GET", f"/v1/work/{name}").json["state"] == "lapsed", "the lease lapses")
+        code = one.stop()
+        os.close(read)
+        os.close(write)
+
+    assert code == 0

@@ -16,6 +16,7 @@ from kranzq import errors, work
 from kranzq.errors import KranzqError
 from kranzq.model.agents import Scope
 from kranzq.model.tokens import new_token
+from kranzq.server import telling
 from kranzq.server.access import Door
 from kranzq.server.app import ON_SOCKET, App
 from kranzq.server.errors import TABLE, Form, answer_to
@@ -110,6 +111,7 @@ def test_a_fault_is_told_as_its_client_expects(
 def test_a_fault_of_ours_is_an_id_that_stands_in_the_log(app: App, capfd: pytest.CaptureFixture[str]) -> None:
     """The client learns nothing but the id; the log has the traceback, without the token in its text."""
     _, _, told = ask(app, "GET", "/v1/ours")
+    telling.flush(5)
     log = capfd.readouterr().err
     (name,) = [
         word.rstrip(".")
