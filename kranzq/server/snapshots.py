@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from kranzq.wiring.missions import Missions
 
 KIND = "snapshot"
-_GOOD_FOR_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +34,18 @@ class Snapshots:
         self._last: Snapshot | None = None
 
     async def take(self, at_least: int = 0) -> Snapshot:
-        """What there is now, or was half a second ago if that is not before a place. Raises as stores do."""
+        """What there is now, with a place that is not before `at_least`. Raises as stores do.
+
+        All who ask while one is being taken share the next one.
+        """
+        clock = asyncio.get_running_loop().time
+        asked = clock()
         async with self._turn:
-            now = asyncio.get_running_loop().time()
             last = self._last
-            if last is None or now - last.taken > _GOOD_FOR_S or last.place < max(at_least, self._log.tail):
-                place = self._log.head  # read before what is counted
+            if last is None or last.taken < asked or last.place < max(at_least, self._log.tail):
+                taken, place = clock(), self._log.head  # read before what is counted
                 value = await self._service.pool.run(self._read)
-                last = self._last = Snapshot(place, frame(KIND, value, self._log.id(place)), now)
+                last = self._last = Snapshot(place, frame(KIND, value, self._log.id(place)), taken)
             return last
 
     def _read(self) -> dict[str, object]:

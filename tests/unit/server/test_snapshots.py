@@ -23,15 +23,12 @@ def store(tmp_path: Path) -> Iterator[SharedStore]:
 
 
 def taken(store: SharedStore, log: EventLog, *at_least: int) -> list[Snapshot]:
-    """The snapshots that are taken one after the other, each for a reader behind that place."""
+    """The snapshots of readers behind these places, who ask at once."""
 
     async def take() -> list[Snapshot]:
         service = Service(store, {}, "/")
         snapshots = Snapshots(service, log, None)
-        found = []
-        for place in at_least:
-            found.append(await snapshots.take(place))
-            log.add("item", {})
+        found = await asyncio.gather(*(snapshots.take(place) for place in at_least))
         service.pool.close()
         return found
 
@@ -52,19 +49,29 @@ def test_what_happens_while_it_counts_is_told_again(store: SharedStore, monkeypa
     (snapshot,) = taken(store, log, 0)
 
     assert snapshot.place == 0
-    assert len(log.after(snapshot.place, 10)) == 2
+    assert len(log.after(snapshot.place, 10)) == 1
 
 
-def test_one_snapshot_serves_all_who_ask_at_once_and_nobody_who_is_further(store: SharedStore) -> None:
-    """A new one is taken for a reader that has read on since."""
-    first, same, later = taken(store, EventLog("0a"), 0, 0, 2)
+def test_who_asks_while_one_is_taken_shares_the_next(store: SharedStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two hundred that come at once cost two; and nobody is told of a time before it asked."""
+    counted, count = list[work.Stats](), store.stats
 
-    assert same is first
-    assert later.place == 2
+    def stats() -> work.Stats:
+        counted.append(count())
+        return counted[-1]
+
+    monkeypatch.setattr(store, "stats", stats)
+
+    first, *others = taken(store, EventLog("0a"), *[0] * 200)
+
+    assert len(counted) <= 3
+    assert all(one.taken >= first.taken for one in others)
 
 
-def test_a_snapshot_whose_events_are_gone_is_taken_anew(store: SharedStore) -> None:
-    """From its place nobody could read on."""
-    found = taken(store, EventLog("0a", 2), 0, 0, 0, 0)
+def test_a_place_that_is_not_far_enough_is_not_shared(store: SharedStore) -> None:
+    """A reader goes on from its snapshot, and never back."""
+    log = EventLog("0a")
+    for _ in range(3):
+        log.add("item", {})
 
-    assert [one.place for one in found] == [0, 0, 0, 3]
+    assert [one.place for one in taken(store, log, 3, 0)] == [3, 3]
