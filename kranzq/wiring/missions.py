@@ -18,7 +18,7 @@ from kranzq.errors import NoSuchMission, NotFound, QueueLocked
 from kranzq.model.checkout import Checkout
 from kranzq.model.ids import MissionId
 from kranzq.model.state import State
-from kranzq.wiring import approving, hooks, looking, queues
+from kranzq.wiring import looking, queues
 from kranzq.wiring.checkouts import find_checkout
 
 if TYPE_CHECKING:
@@ -104,6 +104,7 @@ class Missions:
     def enqueue(self, request: Request) -> Approved:
         """As `kranzq enqueue`, without waiting: approve a mission, in the name of this user. Makes a missing queue."""
         from kranzq.dispatch.approve import approve
+        from kranzq.wiring import approving
 
         with self._change(), queues.make_queue(self.checkout, self.environ) as queue:
             return approve(approving.approver(self.checkout, queue, self.environ), request)
@@ -111,6 +112,7 @@ class Missions:
     def cancel(self, mission: str, why: str = "") -> Answer:
         """As `kranzq cancel`, without waiting: remove what waits, ask what runs to end. Raises NoSuchMission."""
         from kranzq.dispatch.cancel import cancel
+        from kranzq.wiring import approving
 
         known = MissionId(mission)
         with self._change(), queues.open_to_change(self.checkout, self.environ) as queue:
@@ -133,6 +135,8 @@ class Missions:
 
     @contextmanager
     def _change(self) -> Iterator[None]:
+        from kranzq.wiring import hooks
+
         if not self._changing.acquire(timeout=_PATIENCE_S):
             raise QueueLocked(self.checkout.queue, _PATIENCE_S, "another request to this program")
         try:

@@ -224,7 +224,7 @@ def test_addresses_are_read(text: str, shown: str) -> None:
         "unix:",
         "unix:rel",
         "http://localhost:99999999",
-        "http://exa mple",
+        "http://example mple",
     ],
 )
 def test_what_is_no_address_is_refused(text: str) -> None:
@@ -236,7 +236,7 @@ def test_what_is_no_address_is_refused(text: str) -> None:
 def test_what_no_address_may_hold_is_refused_by_the_client() -> None:
     """Where only the library finds out, too."""
     with pytest.raises(UsageFault, match="no address of a server"):
-        Client("http://é..")
+        Client("http://example..é")
 
 
 def test_what_cannot_be_sent_is_said(send: Callable[..., object]) -> None:
