@@ -19,6 +19,7 @@ from kranzq.errors import KranzqError
 from kranzq.model.agents import Agent
 from kranzq.server import access, bodies
 from kranzq.server.access import Caller, Door
+from kranzq.server.bodies import Room, Taken
 from kranzq.server.errors import Form, HttpFault, answer_to, body_of
 from kranzq.server.routing import Call, Found, Reply, Route, Sent, Table
 from kranzq.server.service import Service
@@ -44,6 +45,7 @@ class App:
     def __init__(self, service: Service, door: Door, table: Table) -> None:
         self.service, self.door, self.table = service, door, table
         service.routes = table.routes
+        self.room = Room(service.limits.bodies)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -52,8 +54,9 @@ class App:
         begun = time.perf_counter()
         found = self.table.find(scope.get("raw_path", scope["path"].encode()).decode("ascii", "replace"))
         route = found.route(scope["method"]) if found is not None else None
+        taken = Taken(self.room)
         try:
-            answer = await self._answer(scope, receive, found, route)
+            answer = await self._answer(scope, receive, found, route, taken)
         except (HttpFault, KranzqError) as fault:
             status, body, more = answer_to(fault, route.form if route is not None else Form.V1)
             answer = _json(Reply(body, status, more))
@@ -62,6 +65,8 @@ class App:
             sentence = f"A fault of kranzq itself; it stands in the server's log as {told}."
             form = route.form if route is not None else Form.V1
             answer = _json(Reply(body_of(sentence, "Look there, and pass it on.", "fault", form), 500))
+        finally:
+            taken.give_back()
         status = answer.status_code
         try:
             await answer(scope, receive, _with_headers(send, self._cors(scope)))
@@ -69,7 +74,9 @@ class App:
             for observe in self.service.observers:
                 observe(route, status, time.perf_counter() - begun)
 
-    async def _answer(self, scope: Scope, receive: Receive, found: Found | None, route: Route | None) -> Response:
+    async def _answer(
+        self, scope: Scope, receive: Receive, found: Found | None, route: Route | None, taken: Taken
+    ) -> Response:
         sent, on_socket = _by_name(scope["headers"]), bool(scope.get(ON_SOCKET))
         if not on_socket:
             self.door.check_host(sent)
@@ -98,7 +105,7 @@ class App:
             dict(zip(route.parameters, found.values, strict=True)),
             Headers(scope=scope),
             bodies.decode_query(query, route.query) if route.query is not None else None,
-            await self._body(route, sent, scope, receive) if route.body is not None else None,
+            await self._body(route, sent, scope, receive, taken) if route.body is not None else None,
             receive,
             scope.get(CONNECTION),
         )
@@ -139,10 +146,10 @@ class App:
             self.service.callers.note_uid(agent.uid)
         return agent
 
-    async def _body(self, route: Route, sent: Sent, scope: Scope, receive: Receive) -> Any:
+    async def _body(self, route: Route, sent: Sent, scope: Scope, receive: Receive, taken: Taken) -> Any:
         assert route.body is not None
         is_there = not getattr(scope.get(CONNECTION), "more_body", True)
-        raw = await bodies.read_body(receive, sent, self.service.limits, is_there=is_there)
+        raw = await bodies.read_body(receive, sent, self.service.limits, taken, is_there=is_there)
         if not raw and route.body_optional:
             return None
         bodies.check_type(sent)

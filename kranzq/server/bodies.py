@@ -22,7 +22,7 @@ from kranzq.server.service import Limits
 S = TypeVar("S", bound=msgspec.Struct)
 MOST_QUERY = 8192
 """Bytes of a query string."""
-_CLOSE = {"connection": "close"}
+_CLOSE, _RETRY = {"connection": "close"}, {"retry-after": "1"}
 _MOST_ECHOED = 300
 
 
@@ -39,7 +39,43 @@ class Tolerated(msgspec.Struct):
     """What a body or a query holds on the original paths: unknown fields are ignored there."""
 
 
-async def read_body(receive: Receive, sent: Sent, limits: Limits, *, is_there: bool) -> bytes:
+class Room:
+    """What all bodies together may take while they are read and answered."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self.taken = 0
+
+    def take(self, size: int) -> None:
+        """So many bytes more. Raises HttpFault when there is no room for them now."""
+        if self.taken + size > self._most:
+            hint = "Try again later, or send less at once."
+            raise HttpFault(503, "later", "The server reads as much as it can already.", hint, _CLOSE | _RETRY)
+        self.taken += size
+
+    def give_back(self, size: int) -> None:
+        """They are no longer needed."""
+        self.taken -= size
+
+
+class Taken:
+    """What one request has of the room."""
+
+    def __init__(self, room: Room) -> None:
+        self._room, self._size = room, 0
+
+    def take(self, size: int) -> None:
+        """As `Room.take`."""
+        self._room.take(size)
+        self._size += size
+
+    def give_back(self) -> None:
+        """All of it."""
+        self._room.give_back(self._size)
+        self._size = 0
+
+
+async def read_body(receive: Receive, sent: Sent, limits: Limits, taken: Taken, *, is_there: bool) -> bytes:
     """All of the body. Raises HttpFault: 413 when it is too long, 408 when it comes too slowly or not at all.
 
     `is_there`: all of it has come already, so there is nothing to wait for.
@@ -69,6 +105,7 @@ async def read_body(receive: Receive, sent: Sent, limits: Limits, *, is_there: b
         size += len(parts[-1])
         if size > limits.body:
             raise _too_long(limits)
+        taken.take(len(parts[-1]))
         more = message.get("more_body", False)
     return parts[0] if len(parts) == 1 else b"".join(parts)
 

@@ -8,6 +8,7 @@ place of the one that has been idle longest; when none is idle it is refused wit
 from __future__ import annotations
 
 import asyncio
+import enum
 import socket
 from typing import Any
 
@@ -22,6 +23,19 @@ from kranzq.server.service import Limits
 
 _DISCARDED_S = 2.0
 """So long an unread body is still taken in after the answer, or the client would lose that with the connection."""
+_MOST_HEAD, _MOST_BESIDE = 64 * 1024, 256 * 1024
+"""Bytes of a head; and of what is neither head nor body: sizes of chunks, and headers behind the last one."""
+_BESIDE_EACH = 7
+"""Of these, so many for each byte of the body: a client may send each in a chunk of its own."""
+
+
+class Phase(enum.Enum):
+    """What the client sends at the moment."""
+
+    IDLE = enum.auto()
+    """Nothing."""
+    HEAD = enum.auto()
+    BODY = enum.auto()
 
 
 class Bounded(HttpToolsProtocol):
@@ -39,9 +53,15 @@ class Bounded(HttpToolsProtocol):
         super().__init__(config, server_state, app_state, _loop)
         self._timer: asyncio.TimerHandle | None = None
         self._stalled: asyncio.TimerHandle | None = None
-        self._idle_since: float | None = None
+        self._phase = Phase.IDLE
+        self._idle_since = 0.0
         self._on_socket = False
-        self._arriving = False
+        self._beside = 0
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is asked and nothing is being answered."""
+        return self._phase is Phase.IDLE and self._is_answered
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
         """Take it, or refuse it."""
@@ -62,39 +82,44 @@ class Bounded(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Bytes of a request; the first ones of each start its time."""
-        if self._idle_since is not None:
-            self._idle_since = None
-            self._ring_in(self.limits.header_s)
-        if self.parser is not None:
-            super().data_received(data)
+        """Bytes, of which the parser makes the calls below."""
+        if self.parser is None or self.transport.is_closing():
+            return
+        self._beside += len(data)
+        super().data_received(data)
+        if self._phase is Phase.HEAD and self._beside > _MOST_HEAD:
+            self._answer(431, "long", f"The head of the request is too long: at most {_MOST_HEAD} bytes are taken.")
+        elif self._phase is Phase.BODY and self._beside > _MOST_BESIDE:
+            self._cut()
 
     def on_message_begin(self) -> None:
         """A request begins."""
         super().on_message_begin()
-        self._arriving = True
         self.scope[ON_SOCKET] = self._on_socket  # type: ignore[literal-required]
+        self._enter(Phase.HEAD)
 
     def on_headers_complete(self) -> None:
-        """Its headers are there: from here on the application watches over the body."""
-        self._stop_timer()
+        """Its head is there."""
+        self._beside = 0
         super().on_headers_complete()
         self.scope[CONNECTION] = self.cycle  # type: ignore[literal-required]
+        self._enter(Phase.BODY)
+
+    def on_body(self, body: bytes) -> None:
+        """A piece of its body."""
+        self._beside -= (1 + _BESIDE_EACH) * len(body)
+        super().on_body(body)
 
     def on_message_complete(self) -> None:
         """All of it is there."""
-        self._arriving = False
-        if self.cycle.response_complete:
-            self._rest()
+        self._beside = 0
         super().on_message_complete()
+        self._enter(Phase.IDLE)
 
     def on_response_complete(self) -> None:
         """It has been answered."""
         super().on_response_complete()
-        if self._arriving:
-            self._ring_in(_DISCARDED_S)
-        elif self.cycle.response_complete:
-            self._rest()
+        self._enter(self._phase)
 
     def pause_writing(self) -> None:
         """The client does not read."""
@@ -116,14 +141,30 @@ class Bounded(HttpToolsProtocol):
         """Answer a request for another protocol as if it were none, and end: what follows it is no HTTP."""
         self.cycle.keep_alive = False
 
-    def _rest(self) -> None:
-        self._idle_since = self.loop.time()
-        self._ring_in(self.limits.idle_s)
+    @property
+    def _is_answered(self) -> bool:
+        return self.cycle is None or self.cycle.response_complete
+
+    def _enter(self, phase: Phase) -> None:
+        """Set the timer for what the client has to do now; while the application has to, there is none."""
+        begins = phase is not self._phase
+        self._phase = phase
+        if phase is Phase.HEAD:
+            if begins:
+                self._ring_in(self.limits.header_s)
+        elif not self._is_answered:
+            self._stop_timer()  # over the body the application watches
+        elif phase is Phase.BODY:
+            self._ring_in(_DISCARDED_S)
+        else:
+            self._idle_since = self.loop.time()
+            self._ring_in(self.limits.idle_s)
 
     def _make_room(self) -> bool:
-        idle = [one for one in self.connections if isinstance(one, Bounded) and one._idle_since is not None]  # noqa: SLF001
-        oldest = min(idle, key=lambda one: one._idle_since or 0.0, default=None)  # noqa: SLF001
-        if oldest is None or oldest is self:
+        """Close the connection that has been idle longest; whether there was one beside this."""
+        idle = [one for one in self.connections if isinstance(one, Bounded) and one is not self and one.is_idle]
+        oldest = min(idle, key=lambda one: one._idle_since, default=None)  # noqa: SLF001 - of its own kind
+        if oldest is None:
             return False
         oldest._cut()  # noqa: SLF001
         return True
@@ -144,15 +185,10 @@ class Bounded(HttpToolsProtocol):
             self._timer = None
 
     def _rang(self) -> None:
-        if self.transport.is_closing():
-            return
-        if self._idle_since is None and not self._arriving_body():
+        if self._phase is Phase.HEAD and not self.transport.is_closing():
             self._answer(408, "slow", "The request did not arrive in time.")
         else:
             self.transport.close()
-
-    def _arriving_body(self) -> bool:
-        return self.cycle is not None and self.cycle.response_complete and self._arriving
 
     def _cut(self) -> None:
         self.transport.abort()

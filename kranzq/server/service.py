@@ -29,6 +29,8 @@ class Limits:
 
     body: int = 8 * 1024 * 1024
     """Of one request, counted as they arrive."""
+    bodies: int = 128 * 1024 * 1024
+    """Of all requests together that are being read or answered; those that came at once are not counted."""
     header_s: float = 10.0
     """Until a request line and its headers are there."""
     body_s: float = 15.0

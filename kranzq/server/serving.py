@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import logging
 import os
+import resource
 import signal
 import socket
 import sys
@@ -32,6 +34,8 @@ from kranzq.wiring import serving as wiring
 from kranzq.wiring import trusting, working
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_OTHER_FILES = 200
+"""What a server has open beside its connections: a few for each thread that calls the store."""
 _END_S = 1
 """So long open requests may take to end, once they were told."""
 
@@ -87,16 +91,26 @@ def serve(options: Options, environ: Mapping[str, str], ready: Callable[[list[st
             sockets.append(stack.enter_context(address.open(allow_remote=options.allow_remote)))
             hosts = host_names(address.host, sockets[-1].getsockname()[1], list(options.host_names))
         store = working.open_work(options.url, environ, options.directory)
-        service = Service(store, environ, options.directory, options.limits)
+        service = Service(store, environ, options.directory, fitting(options.limits))
         stack.callback(service.close)
         sweeper = working.sweeper(store, working.work_config(environ, options.directory).work)
         app = App(service, Door(store.agents, key.current, hosts, frozenset(options.origins)), table())
-        config = _config(app, options.limits)
+        config = _config(app, service.limits)
         urls = [url_of(one) for one in sockets]
         with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
             runner.run(_run(app, config, sockets, (*PARTS, _sweeping(sweeper)), lambda: ready(urls)))
             if service.pool.running or service.waiting.running:
                 _leave(file, tells=bool(service.pool.running))  # a thread that waits would keep the process
+
+
+def fitting(limits: Limits) -> Limits:
+    """The limits, with no more connections than this process may have open files for. Asks for more of those first."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = limits.connections + _OTHER_FILES
+    if soft < wanted:
+        soft = min(wanted, hard) if hard != resource.RLIM_INFINITY else wanted
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    return dataclasses.replace(limits, connections=max(1, min(limits.connections, soft - _OTHER_FILES)))
 
 
 async def _run(

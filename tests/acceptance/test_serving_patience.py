@@ -73,6 +73,38 @@ def test_a_body_that_drips_is_ended(hurried: Served) -> None:
     assert answer == b"" or answer.startswith(b"HTTP/1.1 408")
 
 
+@pytest.mark.parametrize("line", [b"X: " + b"a" * 100_000, b"X: a\r\n" * 20_000, b""])
+def test_a_head_is_bounded(hurried: Served, line: bytes) -> None:
+    """One endless header, very many, or an endless address: 431, and the connection ends."""
+    head = b"GET /%s HTTP/1.1\r\nHost: localhost\r\n" % (b"" if line else b"a" * 100_000)
+    with connected(hurried, tcp=False) as connection:
+        _send_all(connection, head + line)
+        answer = all_of(connection, SOON_S)
+
+    assert answer == b"" or answer.startswith((b"HTTP/1.1 431", b"HTTP/1.1 400"))
+
+
+@pytest.mark.parametrize("path", [b"/v1/work", b"/nothing"])
+@pytest.mark.parametrize("piece", [b"0\r\nX: " + b"a" * 65536, b"1;" + b"a" * 65536, b"0\r\n" + b"X: a\r\n" * 10_000])
+def test_what_is_beside_a_body_is_bounded(hurried: Served, path: bytes, piece: bytes) -> None:
+    """Headers behind the last chunk, and what stands beside its size, fill no memory."""
+    head = b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n" % path
+    with connected(hurried, tcp=False) as connection:
+        sent = _send_all(connection, head + piece + b"a" * 50_000_000)
+        all_of(connection, SOON_S)
+
+    assert sent < 5_000_000
+
+
+def test_a_second_request_has_its_own_time(hurried: Served) -> None:
+    """Sent before the first one is answered, and never finished: it is ended as well."""
+    token = hurried.agent("in a row")
+    sent = waits(token, "in a row", 300) + b"GET /v1/agent HTTP/1.1\r\nX-Half: "
+
+    answer = raw(hurried, sent, tcp=False, seconds=SOON_S)
+    assert answer == b"" or b" 408 " in answer or answer.count(b"HTTP/1.1") == 1
+
+
 def test_an_answer_comes_though_the_body_does_not(hurried: Served) -> None:
     """Who is refused by his headers is told so at once, and then the connection ends."""
     sent = request("/nothing", {"a": 1}).replace(b"Content-Length: 8", b"Content-Length: 80")
@@ -211,6 +243,15 @@ def _drip(connection: socket.socket, data: bytes) -> None:
             connection.sendall(bytes([byte]))
         if select.select([connection], [], [], 0.01)[0]:
             return
+
+
+def _send_all(connection: socket.socket, data: bytes) -> int:
+    """Send until all is sent or the other side has closed; how many bytes it took."""
+    sent = 0
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+        while sent < len(data):
+            sent += connection.send(data[sent : sent + 65536])
+    return sent
 
 
 def _is_cut(connection: socket.socket) -> bool:

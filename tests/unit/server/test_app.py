@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import resource
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,7 +22,8 @@ from kranzq.server.access import Door
 from kranzq.server.app import ON_SOCKET, App
 from kranzq.server.errors import TABLE, Form, answer_to
 from kranzq.server.routing import Call, Route, Table
-from kranzq.server.service import Service
+from kranzq.server.service import Limits, Service
+from kranzq.server.serving import fitting
 from kranzq.server.table import ROUTES
 
 SECRET = new_token()
@@ -206,3 +208,30 @@ def test_a_table_finds_a_path_before_one_with_parameters() -> None:
     }
     with pytest.raises(ValueError, match="two routes"):
         Table([*routes, routes[0]])
+
+
+def test_bodies_that_are_read_at_once_share_a_room(tmp_path: Path) -> None:
+    """One more than there is room for is told to come later, and what is over makes room again."""
+    limits = Limits(bodies=250)
+    service = Service(work.open(f"sqlite://{tmp_path}/work.db"), {}, str(tmp_path), limits)
+    app = App(service, Door(service.store.agents, lambda: None), Table(ROUTES))
+    body = {"title": "a", "payload": "b" * 100}
+
+    found = [ask(app, "POST", "/v1/work", body)[0] for _ in range(4)]
+    longer = ask(app, "POST", "/v1/work", body | {"payload": "b" * 300})
+    service.close()
+
+    assert found == [200] * 4
+    assert (longer[0], longer[2]["code"], app.room.taken) == (503, "later", 0)
+
+
+def test_connections_are_as_many_as_files_may_be_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More files are asked for; where there are none, fewer connections are taken."""
+    asked: list[tuple[int, int]] = []
+    monkeypatch.setattr(resource, "setrlimit", lambda _, both: asked.append(both))
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (256, 4096))
+    assert fitting(Limits()).connections == 1000
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (256, 512))
+
+    assert fitting(Limits()).connections == 312
+    assert asked == [(1200, 4096), (512, 512)]
