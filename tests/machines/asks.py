@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from hypothesis import strategies as st
 
-from tests.machines import beside, turns, verbs, withdrawing
+from tests.machines import beside, library, turns, verbs, withdrawing
 from tests.machines.bench import JOBS
 from tests.machines.verbs import Edits, Wanted
 from tests.machines.world import Job, Program
@@ -36,7 +36,17 @@ class Ask:
     @property
     def dispatches(self) -> bool:
         """Whether it must run in a process of its own."""
-        return self.verb in {"drain", "recover"}
+        return self.verb in {"drain", "recover", "library"}
+
+    @property
+    def dies(self) -> bool:
+        """Whether its process is gone with a claim, and with what it has said of the checkout's lock."""
+        return self.verb == "library" and self._then == "leave"
+
+    @property
+    def _then(self) -> str:
+        """What becomes of a claim of the library's: it is left by one that is gone, if nothing else."""
+        return next(iter(self.flags - {"free"}), "leave")
 
     def said(self, now: int) -> tuple[tuple[str, ...], Program]:
         """The words and the model, for a certain moment."""
@@ -57,6 +67,13 @@ class Ask:
                 return ("cancel", self.mission, "--yes")
             case "drain":
                 return ("drain", "--once")
+            case "library":
+                return (
+                    "library",
+                    "free" if "free" in self.flags else "front",
+                    self._then,
+                    *filter(None, [self.mission]),
+                )
             case "recover" | "pause" | "resume":
                 return (self.verb,)
             case _:
@@ -105,6 +122,8 @@ class Ask:
                 return turns.drain(once=True)
             case "recover":
                 return beside.recovery()
+            case "library":
+                return library.library(self.mission, self._then, free="free" in self.flags)
             case "pause":
                 return (beside.pause,)
             case "resume":
@@ -170,4 +189,11 @@ changes = st.one_of(
 """The verbs by which people change the queue."""
 others = st.one_of(_sources, st.just(Ask("source")), _trusts, _permits)
 """The verbs that change something beside it."""
-dispatching = st.sampled_from((Ask("drain"), Ask("drain"), Ask("drain"), Ask("recover")))
+_claims = st.builds(
+    lambda mission, flags: Ask("library", (), mission, flags=flags),
+    st.sampled_from(("", *MISSIONS)),
+    st.sampled_from([frozenset(words) for words in (("finish",), ("release",), (), ("free",), ("free", "finish"))]),
+)
+_drain, _recover = st.just(Ask("drain")), st.just(Ask("recover"))
+dispatching = st.one_of(_drain, _drain, _drain, _recover, _claims)
+"""The verbs that run missions or settle them, and programs that take one by the library."""

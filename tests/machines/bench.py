@@ -63,9 +63,12 @@ class Worker:
             bufsize=1,
         )
 
-    def begin(self, argv: list[str], *, fork: bool = False, at: int = 0, number: int = 0) -> None:
-        """Ask for a verb; `at`: the change of the disk before which it gets the signal `number` (SIGKILL)."""
-        self._say({"argv": argv, "fork": fork, "at": at, "signal": number})
+    def begin(self, argv: list[str], *, fork: bool = False, at: int = 0, number: int = 0, full: bool = False) -> None:
+        """Ask for a verb; `at`: the change of the disk before which it gets the signal `number` (SIGKILL).
+
+        With `full` it gets none: from that change on the disk is full for it.
+        """
+        self._say({"argv": argv, "fork": fork, "at": at, "signal": number, "full": full})
 
     def go_on(self) -> None:
         """Let what is held go on."""
@@ -91,7 +94,9 @@ class Worker:
         return int(text.split()[0])
 
     def close(self) -> None:
-        """End it."""
+        """End it, and what it has begun."""
+        with contextlib.suppress(OSError, IndexError):
+            os.kill(self.child(), signal.SIGKILL)
         self._process.kill()
         self._process.wait()
         for stream in (self._process.stdin, self._process.stdout):
@@ -172,9 +177,14 @@ class Bench:
         done = subprocess.run(argv, cwd=REPO, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
         return Answer(done.returncode, done.stdout, done.stderr)
 
-    def killed(self, words: tuple[str, ...], at: int) -> Answer:
-        """A verb that is killed before its `at`-th change of the disk, if it has so many."""
-        self.workers[0].begin(self.argv(words), fork=True, at=at)
+    def killed(self, words: tuple[str, ...], at: int, number: int = signal.SIGKILL) -> Answer:
+        """A verb that gets a signal before its `at`-th change of the disk, if it has so many."""
+        self.workers[0].begin(self.argv(words), fork=True, at=at, number=number)
+        return self.workers[0].answer()
+
+    def refused(self, words: tuple[str, ...], at: int) -> Answer:
+        """A verb for which the disk is full from its `at`-th change on."""
+        self.workers[0].begin(self.argv(words), fork=True, at=at, full=True)
         return self.workers[0].answer()
 
     def together(self, one: tuple[str, ...], other: tuple[str, ...], at: int) -> list[Answer]:
@@ -217,12 +227,22 @@ class Bench:
                     found.add(int(name))
         return found
 
-    def dispatch(self) -> Answer | None:
-        """Do one turn in the third worker; None while its mission goes on and does not end by itself."""
+    def dispatch(self, words: tuple[str, ...], over: Callable[[], bool] = bool, at: int = 0) -> Answer | None:
+        """Dispatch in the third worker, told to stop at one of its changes with `at`.
+
+        None while a mission goes on that does not end by itself, or as soon as it is `over`.
+        """
         worker = self.workers[2]
-        worker.begin(self.argv(("drain", "--once")), fork=True)
-        wait_for(lambda: worker.has_answered() or self.hangs(), "a turn comes to something", seconds=ANSWER_S)
+        worker.begin(self.argv(words), fork=True, at=at, number=signal.SIGTERM if at else 0)
+        until(lambda: worker.has_answered() or self.hangs() or over(), "a turn comes to something")
         return worker.answer() if worker.has_answered() else None
+
+    def serves(self) -> bool:
+        """Whether the third worker's daemon has said who it is; one that was killed left that as well."""
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            value = json.loads((self.queue / ".daemon.json").read_bytes())
+            return bool(value["process"]["pid"] == self.workers[2].child())
+        return False
 
     def hangs(self) -> dict[str, Any] | None:
         """The record of a mission that runs and does not end by itself."""

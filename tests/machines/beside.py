@@ -69,5 +69,16 @@ def _ended_source(world: World, mission: str) -> World:
 
 
 def recovery() -> Program:
-    """The verb `recover`."""
-    return recover, done(0)
+    """The verb `recover`: with the checkout in hand if that is free, else without."""
+    return (_recovery,)
+
+
+def _recovery(now: Now, world: World) -> list[Move]:
+    if world.hold != -1 or world.alive:
+        return stay(world, recover, done(0))
+    return [Move((world._replace(hold=now.who),), (recover, _let_go, done(0)))]
+
+
+def _let_go(now: Now, world: World) -> list[Move]:
+    del now
+    return [Move((world._replace(hold=-1),))]

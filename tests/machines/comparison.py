@@ -22,6 +22,8 @@ from tests.machines.world import Cell, World
 Known = dict[int, str | None]
 """The ids of lives, as far as they were seen."""
 MOST_WORLDS = 60
+_WHILE_LIVE = (".busy.json", ".repo.busy", ".daemon.json", ".stop")
+"""What lies there while a dispatcher watches over a mission."""
 
 
 class FaultFoundError(Exception):
@@ -50,6 +52,8 @@ class Compared(RuleBasedStateMachine):
         self.came = 0
         self.live: tuple[str, int] | None = None
         self.over = ("", 0)
+        self.by = "drain"
+        self.died = False
         self.walked: list[str] = []
         self.looks = 0
 
@@ -68,7 +72,7 @@ class Compared(RuleBasedStateMachine):
                 fitting.append(fit)
         assert fitting, self._differs(tried, said)
         self.worlds = fitting[:MOST_WORLDS]
-        self._files_are_explained(before, killed=killed)
+        self._files_are_explained(before, killed=killed or self.died)
         self._moves_are_those_of_the_page(before)
         self._looks_agree()
 
@@ -81,7 +85,7 @@ class Compared(RuleBasedStateMachine):
         assert self.strangers <= seen.paths, f"not ours, and gone: {self.strangers - seen.paths}"
         left = seen.passing | seen.lonely
         if self.live is not None:
-            left = {path for path in left if not path.startswith((".busy.json", ".repo.busy"))}
+            left = {path for path in left if path in self.debris or not path.startswith(_WHILE_LIVE)}
         new = (
             left - self.debris - {f"quarantine/{path.partition('/')[2].removesuffix('.json')}" for path in self.debris}
         )

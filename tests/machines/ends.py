@@ -93,8 +93,12 @@ def _back(world: World, claim: Cell, new: Cell) -> World:
 
 
 def _outcomes(run: Run) -> list[str]:
+    if run.state == "claiming" and run.asked:
+        return ["cancelled"] if run.wish else ["not started"]
     if run.state == "claiming" and word_of(run.job) == "missing":
         return ["cancelled"] if run.wish else ["not started", "never began"]
+    if run.end and run.asked:
+        return ["cancelled"] if run.wish else ["interrupted"]
     if run.end:
         own = natural(run.job)
         if not run.wish:
@@ -129,10 +133,10 @@ def _fate(now: Now, world: World, run: Run, outcome: str) -> tuple[str, Due]:
             if word_of(run.job) == "later":
                 return "rotate", FAR_MS
             return "rotate", _window(now, sum(one.outcome == "deferred" for one in before))
-        case "interrupted":
-            times = 1 + sum(one.outcome == "interrupted" for one in before)
+        case "interrupted" if not run.asked:
+            times = 1 + sum(one.outcome == "interrupted" and not one.asked for one in before)
             return ("park", None) if times >= INTERRUPTIONS else ("return", None)
-        case "not started":
+        case "not started" if not run.asked:
             return "park", None
         case _:
             assert outcome in _BACK

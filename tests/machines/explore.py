@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from tests.machines.world import DAMAGED, Done, Move, Now, Program, World
 
@@ -11,18 +11,28 @@ MOST = 20_000
 """More ways than these mean that a rule asks for too much at once."""
 
 
-def ends(world: World, programs: Sequence[Program], now: Now, *, killed: bool = False) -> set[tuple[World, Codes]]:
+def ends(
+    world: World,
+    programs: Sequence[Program],
+    now: Now,
+    *,
+    narrow: Callable[[World], World | None],
+    killed: bool = False,
+    refused: bool = False,
+) -> set[tuple[World, Codes]]:
     """The worlds at the end, each with the exit codes that go with it; None for a program that was killed.
 
-    With `killed` the first program may die at any instant, or live.
+    With `killed` the first program may die at any instant, or live; with `refused` it gives up between two steps, and
+    has at most taken a number. `narrow` tells which ways need not be followed.
     """
     found: set[tuple[World, Codes]] = set()
     start: Codes = tuple(None for _ in programs)
     ways = [(world, tuple(map(tuple, programs)), start, False)]
     seen = set(ways)
 
-    def follow(way: tuple[World, tuple[Program, ...], Codes, bool]) -> None:
-        if way not in seen:
+    def follow(world: World, left: tuple[Program, ...], codes: Codes, *, dead: bool) -> None:
+        narrowed = narrow(world)
+        if narrowed is not None and (way := (narrowed, left, codes, dead)) not in seen:
             seen.add(way)
             ways.append(way)
 
@@ -36,10 +46,10 @@ def ends(world: World, programs: Sequence[Program], now: Now, *, killed: bool = 
             for move, rest, code in _steps(program, now._replace(who=who), at):
                 after = (*left[:who], rest, *left[who + 1 :])
                 coded = codes if code is None else (*codes[:who], code, *codes[who + 1 :])
-                follow((move.worlds[-1], after, coded, dead))
-                if killed and who == 0:
-                    for torn in _torn(at, move):
-                        follow((_after_death(torn), ((), *left[1:]), codes, True))
+                follow(move.worlds[-1], after, coded, dead=dead)
+                if (killed or refused) and who == 0:
+                    for torn in _torn(at, move) if killed else _given_up(at, move):
+                        follow(_after_death(torn), ((), *left[1:]), codes, dead=True)
     return found
 
 
@@ -47,6 +57,11 @@ def _torn(at: World, move: Move) -> Iterator[World]:
     yield from (at, *move.worlds)
     if at.seq == DAMAGED != move.worlds[-1].seq:
         yield from (world.without_damaged_hint() for world in (at, *move.worlds))
+
+
+def _given_up(at: World, move: Move) -> Iterator[World]:
+    yield from (at, *move.said)
+    yield from (at.named(world.seq) for world in move.worlds if world.seq != at.seq)
 
 
 def _after_death(world: World) -> World:

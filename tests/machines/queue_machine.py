@@ -1,4 +1,4 @@
-"""A Hypothesis state machine that walks commands, pairs of commands and kills against the model and the page.
+"""A Hypothesis state machine that walks commands, pairs of them, kills and full disks against the model and the page.
 
 After every step all files are explained by `docs/reference/states.md` and compared with every world that the model
 holds possible; those that fit are held from then on.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import traceback
+from signal import SIGINT, SIGKILL, SIGTERM, Signals
 
 from hypothesis import assume
 from hypothesis import strategies as st
@@ -17,6 +18,7 @@ from hypothesis.stateful import initialize, rule
 from tests.machines.asks import MISSIONS, Ask, changes, dispatching, enqueues, others
 from tests.machines.bench import now_ms, until
 from tests.machines.steps import Stepped
+from tests.machines.world import Job
 
 _DROPS = ("name", "name", "command", "again", "later", "after", "array", "half")
 _PUTS = ("kranz", "kranz", "name", "waiting", "parked", "array", "half", "other", "folder", "link")
@@ -31,6 +33,10 @@ _acts = st.one_of(
 
 
 _seldom = st.sampled_from((False, False, False, False, False, False, False, True))
+_endings = st.sampled_from(
+    ("released", "cancelled", "keeper killed", "keeper told", "dispatcher killed", "dispatcher told twice")
+)
+_at = st.integers(1, 90)
 
 
 class Walk(Stepped):
@@ -86,7 +92,7 @@ class Walk(Stepped):
         """A turn, or a recovery."""
         self._one(ask)
 
-    @rule(how=st.sampled_from(("released", "cancelled", "keeper killed", "dispatcher killed")))
+    @rule(how=_endings)
     def time_passes(self, how: str) -> None:
         """What does not end by itself is let end, in one way or another; what is due soon is due."""
         if self.live is not None:
@@ -104,10 +110,16 @@ class Names(Walk):
         """One command."""
         self._one(ask)
 
-    @rule(ask=changes, at=st.integers(1, 30))
-    def a_killed_verb(self, ask: Ask, at: int) -> None:
-        """A command that is killed before one of its changes of the disk."""
-        self._killed(ask, at)
+    @rule(ask=changes, at=st.integers(1, 30), number=st.sampled_from((SIGKILL, SIGKILL, SIGINT)))
+    def a_killed_verb(self, ask: Ask, at: int, number: Signals) -> None:
+        """A command that is killed, or interrupted at the keyboard, before one of its changes of the disk."""
+        self._killed(ask, at, number)
+
+    @rule(ask=changes, at=st.integers(1, 25))
+    def a_full_disk(self, ask: Ask, at: int) -> None:
+        """A command for which the disk is full from one of its changes on; what was dropped stays where it is then."""
+        if not any(cell.state in {"inbox", "admitting"} for cell, _ in self.seen.cells):
+            self._full(ask, at)
 
     @rule(one=changes, other=changes, at=st.sampled_from((0, 0, *range(1, 25))))
     def two_verbs(self, one: Ask, other: Ask, at: int) -> None:
@@ -123,11 +135,29 @@ class Turns(Walk):
         """A turn, or a recovery."""
         self._one(ask)
 
-    @rule(ask=dispatching, at=st.integers(1, 90), after=dispatching)
+    @rule(ask=dispatching, at=_at, after=dispatching)
     def a_killed_turn(self, ask: Ask, at: int, after: Ask) -> None:
         """A dispatcher is killed before one of its changes of the disk, and another one comes."""
         self._killed(ask, at)
         self._one(after)
+
+    @rule(mission=st.sampled_from(MISSIONS), asks=st.lists(changes, max_size=2), how=_endings, daemon=st.booleans())
+    def a_long_mission(self, mission: str, asks: list[Ask], how: str, *, daemon: bool) -> None:
+        """Commands beside a mission that does not end by itself, which then is let end."""
+        self._one(Ask("enqueue", (), mission, Job("hang"), 0))
+        if self.live is None and daemon:
+            self._serve(hold=True)
+        elif self.live is None:
+            self._one(Ask("drain"))
+        for ask in asks:
+            self._one(ask)
+        if self.live is not None:
+            self._let_end(how)
+
+    @rule(ask=dispatching, at=_at, number=st.sampled_from((SIGTERM, SIGINT)))
+    def a_turn_that_is_told_to_stop(self, ask: Ask, at: int, number: Signals) -> None:
+        """A dispatcher is told to stop, once, before one of its changes of the disk."""
+        self._killed(ask, at, number)
 
     @rule(one=dispatching, other=st.one_of(changes, dispatching), at=st.sampled_from((0, *range(1, 90))))
     def a_turn_and_a_verb(self, one: Ask, other: Ask, at: int) -> None:
@@ -137,10 +167,10 @@ class Turns(Walk):
     @rule(ask=st.one_of(changes, dispatching), seldom=_seldom)
     def a_program(self, ask: Ask, *, seldom: bool) -> None:
         """The real program; it takes its time."""
-        self._one(ask, program=seldom)
+        self._one(ask, program=seldom and ask.verb != "library")
 
-    @rule(seldom=_seldom)
-    def a_daemon(self, *, seldom: bool) -> None:
-        """A daemon serves until nothing is left to do, and is stopped."""
+    @rule(seldom=_seldom, hold=st.booleans(), at=st.one_of(st.just(0), _at))
+    def a_daemon(self, *, seldom: bool, hold: bool, at: int) -> None:
+        """A daemon serves until nothing is left to do, and is stopped; or is told to stop half-way."""
         if seldom and self.live is None:
-            self._serve()
+            self._serve(hold=hold, at=at)

@@ -6,8 +6,9 @@ import json
 import os
 import stat
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -191,6 +192,7 @@ def _run(mission: str, folder: Path) -> tuple[Run, str | None]:
         until=fate.get("untilMs"),
         new_number=fate.get("number", -1),
         kept=(folder / "entry.json").exists(),
+        asked=not record["counted"],
     )
     return run, record["entry"]["id"]
 
@@ -200,6 +202,37 @@ def _has_end(path: Path) -> bool:
         return bool(path.read_bytes().strip())
     except FileNotFoundError:
         return False
+
+
+def narrowing(seen: Seen) -> Callable[[World], World | None]:
+    """Cuts ways short: an end that is recorded stays as it is, so one that was seen to be another cannot have been.
+
+    What was only bounded has the value that was seen: what comes due when is then known.
+    """
+    there = {(run.mission, run.run): run for run, _ in seen.runs}
+
+    @cache
+    def sharpened(runs: tuple[Run, ...]) -> tuple[tuple[Run, ...], dict[Due, Due]] | None:
+        sharp, dues = [], {}
+        for run in runs:
+            found = there.get((run.mission, run.run)) if run.state == "ended" else run
+            if found is None or run.shape != found.shape or not _within(run.until, found.until):
+                return None
+            dues[run.until] = found.until
+            sharp.append(run._replace(until=found.until))
+        return tuple(sharp), dues
+
+    def narrow(world: World) -> World | None:
+        found = sharpened(world.runs)
+        if found is None:
+            return None
+        runs, dues = found
+        if runs == world.runs:
+            return world
+        cells = tuple(cell._replace(due=dues.get(cell.due, cell.due)) for cell in world.cells)
+        return world._replace(cells=tuple(sorted(cells, key=repr)), runs=runs)
+
+    return narrow
 
 
 def matched(world: World, seen: Seen, ids: Mapping[int, str | None]) -> tuple[World, dict[int, str | None]] | None:

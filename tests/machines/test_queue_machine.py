@@ -1,4 +1,4 @@
-"""All commands, two at once and killed anywhere, against the model: every file is where the page says.
+"""All commands, two at once, killed or told to stop anywhere, against the model: every file is where the page says.
 
 `KRANZQ_MACHINE_STEPS` are the steps that are walked, `KRANZQ_MACHINE_SEED` where the walks begin (`random`: elsewhere
 each time); `-s` shows them counted. The first fault ends a run and is told with all of its walk: one with kills comes

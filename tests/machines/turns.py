@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 
 from tests.machines.admission import admit_inbox, places_of, recover, set_parked
 from tests.machines.ends import due_ways, word_of
-from tests.machines.watching import keeper_ends, keeper_leaves, settle_run
+from tests.machines.watching import TOLD, keeper_ends, keeper_leaves, settle_run
 from tests.machines.world import MOST_KEPT, Cell, Move, Now, Program, Run, Step, World, done, stay
 
 RUNNING = 999
 """Stands for an exit code where a dispatcher watches over a mission that does not end by itself."""
 FRESH_MS = 2000
+_LEAVES = -2
+"""Stands for an exit code of a dispatcher that was told to stop before its mission began."""
 _WAITS, _SPOILED, _SATISFIED = "waits", "spoiled", "satisfied"
 
 
 @lru_cache(MOST_KEPT)
 def drain(*, once: bool) -> Program:
     """Turns until nothing due is left, or one."""
+
+    def start(now: Now, world: World) -> list[Move]:
+        return [*stay(world, admit_inbox, begin), *_stopped(now, world)]
 
     def begin(now: Now, world: World) -> list[Move]:
         del now
@@ -29,7 +34,9 @@ def drain(*, once: bool) -> Program:
     def hold(now: Now, world: World) -> list[Move]:
         if world.alive or world.hold != -1:
             return [*stay(world, recover, done(4)), *stay(world, done(4))] if once else []  # ends are settled anyway
-        return [Move((world._replace(hold=now.who),), (recover, _admit_due, _admit_after, _scan(after)))]
+        held = world._replace(hold=now.who)
+        turn = Move((held,), (recover, *choose(_beginning(after), after(-1))))
+        return [turn, Move((held,), (recover, *after(-1)))] if now.told else [turn]
 
     @lru_cache(MOST_KEPT)
     def after(code: int) -> Program:
@@ -37,13 +44,21 @@ def drain(*, once: bool) -> Program:
 
         def let_go(now: Now, world: World) -> list[Move]:
             free = world._replace(hold=-1)
+            if code == _LEAVES:
+                return _stopped(now, free)
             if once:
-                return [Move((free,), (done(max(code, 0)),))]
-            return [Move((free,), (done(0, 1, 75),) if code == -1 else (admit_inbox, begin))]
+                return [Move((free,), (done(max(code, 0), *(TOLD if now.told else ())),))]
+            then = stay(free, *((done(0, 1, 75),) if code == -1 else (admit_inbox, begin)))
+            return [*then, *_stopped(now, free)]
 
         return (let_go,)
 
-    return admit_inbox, begin
+    return (start,)
+
+
+def _stopped(now: Now, world: World) -> list[Move]:
+    """A dispatcher that was told to stop leaves; a daemon settles before it what has ended."""
+    return [*stay(world, done(*TOLD)), *stay(world, recover, done(*TOLD))] if now.told else []
 
 
 def _admit_due(now: Now, world: World) -> Iterator[Move]:
@@ -108,20 +123,24 @@ def _tidy(now: Now, world: World) -> list[Move]:
     )
 
 
-@lru_cache(MOST_KEPT)
-def _scan(after: object) -> Step:
-    """Names once, then one entry after the other until one may run."""
-    assert callable(after)
+Begin = Callable[[tuple[World, ...], Cell, Program], Move]
+"""What follows when an entry was chosen, behind what choosing it came by; the program chooses once more."""
 
-    def step(now: Now, world: World) -> list[Move]:
-        del now
+
+@lru_cache(MOST_KEPT)
+def choose(begin: Begin, nothing: Program, missions: frozenset[str] | None = None) -> Program:
+    """Let go what waits no longer; then names once, and one entry after the other until one may run."""
+
+    def scan(now: Now, world: World) -> list[Move]:
         queued = world.in_state("queued")
         odd = [_odd_name(cell) for cell in queued if cell.name]
-        keys = sorted({(cell.key, cell.life) for cell in queued if not cell.name})
-        tries = [_candidate(key, life, step, after) for key, life in keys]
-        return stay(world, *odd, *tries, *after(-1))
+        wanted = [cell for cell in queued if not cell.name and (missions is None or cell.mission in missions)]
+        tries = [_candidate(key, life, begin, again) for key, life in sorted({(one.key, one.life) for one in wanted})]
+        chosen = stay(world, *odd, *tries, *nothing)
+        return [*chosen, *stay(world, *nothing)] if now.told else chosen
 
-    return step
+    again: Program = (_admit_due, _admit_after, scan)
+    return again
 
 
 @lru_cache(MOST_KEPT)
@@ -144,9 +163,7 @@ def _is_old(now: Now, cell: Cell) -> set[bool]:
 
 
 @lru_cache(MOST_KEPT)
-def _candidate(key: tuple[int, int, str], life: int, again: Step, after: object) -> Step:
-    assert callable(after)
-
+def _candidate(key: tuple[int, int, str], life: int, begin: Begin, again: Program) -> Step:
     def step(now: Now, world: World) -> Iterator[Move]:
         there = [cell for cell in world.in_state("queued") if cell.key == key and not cell.name]
         cell = next((one for one in there if one.life == life), there[0] if there else None)
@@ -185,13 +202,26 @@ def _candidate(key: tuple[int, int, str], life: int, again: Step, after: object)
         for other in others:
             if not other.job.bad and not other.job.again:
                 worlds.append(set_parked(worlds[-1], other))
-        # a new run's folder, its record, and then the claim
-        number = 1 + max([0, *(run.run for run in world.runs if run.mission == cell.mission)])
-        empty = worlds[-1].put_run(Run(cell.mission, number))
-        run = Run(cell.mission, number, cell.number, cell.priority, cell.life, cell.job, "claiming")
-        yield Move((*worlds, empty, empty.put_run(run)), (_claim(cell, run, again, after),))
+        yield begin(tuple(worlds), cell, again)
 
     return step
+
+
+@lru_cache(MOST_KEPT)
+def _beginning(after: Callable[[int], Program]) -> Begin:
+    def begin(worlds: tuple[World, ...], cell: Cell, again: Program) -> Move:
+        """A new run's folder, its record, and then the claim."""
+        run = new_run(worlds[-1], cell)
+        empty = worlds[-1].put_run(Run(run.mission, run.run))
+        return Move((*worlds, empty, empty.put_run(run)), (_claim(cell, run, again, after),))
+
+    return begin
+
+
+def new_run(world: World, cell: Cell) -> Run:
+    """The record of a new try."""
+    number = 1 + max([0, *(run.run for run in world.runs if run.mission == cell.mission)])
+    return Run(cell.mission, number, cell.number, cell.priority, cell.life, cell.job, "claiming")
 
 
 def _settled_before(world: World, cell: Cell) -> World:
@@ -214,16 +244,26 @@ def _shown(cell: Cell) -> str:
 
 
 @lru_cache(MOST_KEPT)
-def _claim(cell: Cell, run: Run, again: Step, after: object) -> Step:
-    assert callable(after)
+def _leaving(after: Callable[[int], Program]) -> Callable[[int], Program]:
+    return lambda code: after(_LEAVES if code >= 0 else code)
 
+
+@lru_cache(MOST_KEPT)
+def _claim(cell: Cell, run: Run, again: Program, after: Callable[[int], Program]) -> Step:
     def step(now: Now, world: World) -> Iterator[Move]:
         if cell not in world.cells:
-            yield Move((world.drop_run(run),), (_admit_due, _admit_after, again))  # as one that begins to choose
+            yield Move((world.drop_run(run),), again)
             return
         alive = world._replace(alive=world.alive | {(run.mission, run.run)})
         claimed = alive.change(cell, state="claimed", run=run.run)
-        kept = claimed.put_run(run._replace(kept=True))
+        current = next(one for one in world.runs if one[:2] == run[:2])
+        kept = claimed.put_run(current._replace(kept=True))
+        if current.state == "ended":  # the library took it for one that never began
+            yield Move((world, claimed, kept), (settle_run(run, after),))
+            return
+        if now.told:
+            sent_back = kept.put_run(run._replace(kept=True, asked=True))
+            yield Move((world, claimed, kept, sent_back), (settle_run(run, _leaving(after)),))
         if word_of(run.job) == "missing":
             yield Move((world, claimed, kept), (keeper_leaves(run), settle_run(run, after)))
             return

@@ -102,7 +102,7 @@ def park(mission: str) -> Program:
         worlds = [world]
         for cell in open_:
             worlds.append(worlds[-1].change(cell, state="parked", due=None, touched=now.instant))
-        return [Move(tuple(worlds), (done(0),))]
+        return [Move(tuple(worlds), (done(0),), said=tuple(worlds[1:-1]))]
 
     return settle_unattended(mission), step
 

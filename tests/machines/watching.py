@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from functools import lru_cache
 
+from tests.machines.admission import recover
 from tests.machines.ends import settled, word_of
 from tests.machines.world import MOST_KEPT, Move, Now, Program, Run, Step, World, done, stay
 
+TOLD = (128 + signal.SIGINT, 128 + signal.SIGTERM)
+"""The exit codes of a dispatcher that was told to stop by a signal."""
+
 
 @lru_cache(MOST_KEPT)
-def keeper_ends(run: Run) -> Step:
-    """The keeper records the end of its mission."""
+def keeper_ends(run: Run, *, asked: bool = False) -> Step:
+    """The keeper records the end of its mission, which ended by itself or was `asked` to."""
 
     def step(now: Now, world: World) -> list[Move]:
         del now
         current = next((one for one in world.runs if one[:2] == run[:2]), None)
         if current is None or current.state == "ended":
             return stay(world)
-        return [Move((world.put_run(current._replace(end=True)),))]
+        return [Move((world.put_run(current._replace(end=True, asked=asked)),))]
 
     return step
 
@@ -61,17 +66,21 @@ def _code(run: Run) -> int:
     return 75 if run.outcome == "deferred" else 0
 
 
-def ended_live(run: Run, *, end: bool = True) -> Program:
-    """What a dispatcher does that watched over a mission which was let end; without `end` its keeper was killed."""
+def ended_live(run: Run, *, end: bool = True, asked: bool = False, by: str = "drain") -> Program:
+    """What a dispatcher does that watched over a mission which was let end; without `end` its keeper was killed.
+
+    A `daemon` has been asked to stop, so it settles what has ended and leaves; a `told` drain says how it was told.
+    """
 
     def after(code: int) -> Program:
         def let_go(now: Now, world: World) -> list[Move]:
             del now
-            return [Move((world._replace(hold=-1),), (done(code),))]
+            left: Program = {"drain": (done(code),), "told": (done(*TOLD),), "daemon": (recover, done(0))}[by]
+            return [Move((world._replace(hold=-1),), left)]
 
         return (let_go,)
 
-    return *((keeper_ends(run),) if end else ()), keeper_leaves(run), settle_run(run, after)
+    return *((keeper_ends(run, asked=asked),) if end else ()), keeper_leaves(run), settle_run(run, after)
 
 
 def left_live(run: Run) -> Program:

@@ -11,6 +11,7 @@ from tests.machines.world import MOST_KEPT, Cell, Done, Move, Now, Program, Run,
 
 _OPEN = ("queued", "waiting", "parked")
 _MET = ("queued", "waiting", "parked", "admitting", "inbox")
+_AN_INSTANT = 0.001
 _Act = Callable[[World, Cell], list[list[World]]]
 
 
@@ -84,7 +85,7 @@ def _in_any_order(worlds: list[World], cells: Sequence[Cell], act: _Act, passed:
 
 
 def _dropped(world: World, cell: Cell) -> list[list[World]]:
-    return [[world.drop(cell)]]
+    return [[world.drop(next(one for one in world.cells if one._replace(came=cell.came) == cell))]]
 
 
 def _end_kept_of(world: World, cell: Cell) -> list[list[World]]:
@@ -105,7 +106,15 @@ def _end_kept(world: World, cell: Cell, number: int) -> list[World]:
     ended = Run(
         cell.mission, at, number, cell.priority, cell.life, cell.job, "ended", False, False, "cancelled", "retire"
     )
-    return [world.put_run(empty), world.put_run(empty._replace(kept=True)), world.put_run(ended._replace(kept=True))]
+    named = _named_twice(world, cell)
+    return [world.put_run(empty), named.put_run(empty._replace(kept=True)), named.put_run(ended._replace(kept=True))]
+
+
+def _named_twice(world: World, cell: Cell) -> World:
+    """What lies in the inbox is behind all others when it got a second name, by which its run keeps it."""
+    if cell.state != "inbox":
+        return world
+    return world.change(cell, came=_AN_INSTANT + max(one.came for one in world.cells))
 
 
 @lru_cache(MOST_KEPT)

@@ -51,8 +51,8 @@ class Cell(NamedTuple):
     run: int = NO_RUN
     name: str = ""
     """Its name in the inbox, or in the queue where that is no entry's."""
-    came: int = 0
-    """When it came into the inbox, counted."""
+    came: float = 0
+    """When it came into the inbox, counted; a second name of the file moves that."""
     beside: bool = False
     """Whether it came into the inbox while a run of its mission was not recorded as over."""
     touched: Due = 0
@@ -88,13 +88,15 @@ class Run(NamedTuple):
     new_number: int = -1
     kept: bool = False
     """Whether the entry was kept in its folder."""
+    asked: bool = False
+    """Whether somebody asked for its end, so that it does not count."""
 
     @property
     def shape(self) -> tuple[object, ...]:
         """What can be seen of it."""
         until = None if self.until is None else "until"
         seen = (self.mission, self.run, self.number, self.state, self.end, self.outcome, self.fate, until)
-        return (*seen, self.new_number, self.kept)
+        return (*seen, self.new_number, self.kept, self.asked and self.outcome == "interrupted")
 
 
 class World(NamedTuple):
@@ -198,6 +200,8 @@ class Move(NamedTuple):
 
     worlds: tuple[World, ...]
     then: tuple[Step | Done, ...] = ()
+    said: tuple[World, ...] = ()
+    """What it may come to half-way where the disk is full; the program says so."""
 
 
 Step = Callable[["Now", World], Iterable[Move]]
@@ -220,6 +224,8 @@ class Now(NamedTuple):
     """Whether a mission that would not end by itself does."""
     backoff: int = QUICK_BACKOFF_MS
     """How long the first pause before another try is, in ms."""
+    told: bool = False
+    """Whether the dispatcher is told to stop on its way: it begins nothing any more, and lets end what runs."""
 
     @property
     def instant(self) -> tuple[int, int]:
