@@ -30,7 +30,7 @@ IN_QUERY = frozenset({"authkey", "token", "access_token", "key", "api_key"})
 """Where a token is never taken from: queries end up in logs, histories and bug reports."""
 _BEARER = "Bearer "
 _REMEMBERED, _REMEMBERED_S = 1024, 1.0
-"""Who has shown a token is believed for a second before the store is asked again; so long a revoked one may open."""
+"""Who has shown a token comes as far as the handler for a second; whether it still opens is asked in its thread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +39,8 @@ class Caller:
 
     is_operator: bool
     agent: Agent | None = None
+    prove: Callable[[], None] | None = field(default=None, repr=False, compare=False)
+    """To be called in a thread before anything is done: the token was known a moment ago. Raises HttpFault (401)."""
 
     def may(self, scope: Scope) -> bool:
         """Whether the credential opens what needs that scope."""
@@ -133,8 +135,14 @@ class Door:
         """Whose token that is, asked of the store: for a thread. None for one that is unknown or has expired."""
         return self.agents.by_token(token) if is_token(token) else None
 
+    def prove(self, token: str) -> None:
+        """Ask the store once more about a token that was remembered. Raises HttpFault (401) when it opens no more."""
+        if self.look_up(token) is None:
+            self._known.pop(token_hash(token), None)
+            raise unauthorized()
+
     def remember(self, token: str, agent: Agent) -> None:
-        """Believe it for a second."""
+        """Let it in for a second."""
         self._known[token_hash(token)] = (time.monotonic() + _REMEMBERED_S, agent)
         if len(self._known) > _REMEMBERED:
             self._known.popitem(last=False)

@@ -6,6 +6,7 @@ of a fault; what nobody expected is told to the log under an id, and to the clie
 
 from __future__ import annotations
 
+import functools
 import time
 from typing import Any
 
@@ -118,10 +119,11 @@ class App:
             if not on_socket:
                 raise access.unauthorized()
         elif not self.door.is_operator(token):
+            was_known = self.door.remembered(token) is not None
             agent = await self._agent(token)
             if agent is None:
                 raise access.unauthorized()
-            return Caller(is_operator=False, agent=agent)
+            return Caller(False, agent, functools.partial(self.door.prove, token) if was_known else None)
         return Caller(is_operator=True, agent=await self._attributed(sent))
 
     async def _attributed(self, sent: Sent) -> Agent | None:

@@ -95,8 +95,15 @@ class Route:
     async def run(self, call: Call) -> object:
         """What the handler answers: on the loop if it is a coroutine function, else in a thread."""
         if inspect.iscoroutinefunction(self.handler):
+            if call.caller.prove is not None:
+                await call.service.pool.run(call.caller.prove)
             return await self.handler(call)
-        return await call.service.pool.run(self.handler, call)
+        return await call.service.pool.run(self._proven, call)
+
+    def _proven(self, call: Call) -> object:
+        if call.caller.prove is not None:
+            call.caller.prove()
+        return self.handler(call)
 
     @property
     def segments(self) -> tuple[str | None, ...]:
