@@ -42,7 +42,8 @@ class SocketFile:
         try:
             seen = os.stat(folder)
         except OSError as fault:
-            raise StoreUnavailable(self.path, fault.strerror or str(fault)) from fault
+            why = f"The directory {folder} of the socket cannot be used: {fault.strerror}."
+            raise UsageFault(why, "Make it, or name another socket with --socket PATH") from fault
         if seen.st_uid not in {os.geteuid(), 0} or seen.st_mode & _WRITABLE_BY_OTHERS:
             raise UnsafePath(folder, "others may write in it, and could put a socket of theirs there", "chmod go-w it.")
         self._take()
