@@ -176,12 +176,12 @@ def test_the_second_signal_ends_the_whole_command_and_gives_the_item_back(agents
 def test_a_cancelled_item_ends_its_command(agents: Agents) -> None:
     """The holder is told at its next heartbeat, long before its lease is over, and does not go on working on it."""
     enqueue(agents)
-    agent = agents.start("--lease", "12s", "--exec", *agents.alone("one", 60))
+    agent = agents.start("--lease", "21s", "--exec", *agents.alone("one", 60))
     wait_for(lambda: agents.told("start", "one"), "it runs")
     tree = agents.tree(agent)
     agents.run("cancel", "one", "--reason", "not needed")
 
-    assert agent.wait(8) == 4, "a third of the lease, not the end of it"
+    assert agent.wait(20) == 4, "a third of the lease, not the end of it"
     assert "not needed" in agents.log()
     assert not any(is_alive(pid) for pid in tree)
     assert agents.told("end", "one") == 0

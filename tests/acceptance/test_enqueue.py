@@ -399,10 +399,10 @@ def _keeper_is_gone(root: Path) -> bool:
 
 def test_a_new_approval_after_an_unattended_end_is_a_new_approval(checkout: Path) -> None:
     """A mission that ended while no dispatcher lived is settled first, so approving it anew queues it anew."""
-    answer(checkout, "m1", "--", "sh", "-c", "until test -e ready; do sleep 0.02; done; exit 3")
+    answer(checkout, "m1", "--", "sh", "-c", "touch up; until test -e ready; do sleep 0.02; done; exit 3")
     with _dispatch(checkout) as dispatcher:
-        until(lambda: (checkout / ".kranz/missions/m1/dispatch/001/output.log").exists() and bool(_claims(checkout)))
-        running = answer(checkout, "m1", "--", "sh", "-c", "until test -e ready; do sleep 0.02; done; exit 3")
+        until((checkout / "up").exists)
+        running = answer(checkout, "m1", "--", "sh", "-c", "touch up; until test -e ready; do sleep 0.02; done; exit 3")
         dispatcher.send_signal(signal.SIGKILL)
     (checkout / "ready").touch()
     until(lambda: _has_survivors_told(checkout) and _keeper_is_gone(checkout))
@@ -417,9 +417,9 @@ def test_a_new_approval_after_an_unattended_end_is_a_new_approval(checkout: Path
 
 def test_cancel_ends_a_running_mission_without_a_dispatcher(checkout: Path) -> None:
     """With its dispatcher killed a mission is still ended on a wish, and the verb waits for and settles its end."""
-    answer(checkout, "m1", "--", "sleep", "600")
+    answer(checkout, "m1", "--", "sh", "-c", "touch up; exec sleep 600")
     with _dispatch(checkout) as dispatcher:
-        until(lambda: (checkout / ".kranz/missions/m1/dispatch/001/output.log").exists() and bool(_claims(checkout)))
+        until((checkout / "up").exists)
         dispatcher.send_signal(signal.SIGKILL)
     done = kranzq(checkout, "cancel", "m1", "--wait", "--why", "enough", "--json")
 

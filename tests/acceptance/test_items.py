@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -58,12 +57,9 @@ def test_an_item_runs_in_the_checkout_and_its_output_is_the_result(shop: Shop) -
 @BOTH_ENGINES
 def test_an_idle_daemon_hears_of_a_new_item_at_once(shop: Shop) -> None:
     """Nothing polls for it, and yet it starts long before the timer."""
-    shop.lab.daemon(env={"KRANZQ_DAEMON_SCAN_SECONDS": "60"})
-    shop.until(shop.add("one"), ItemState.DONE)
-    began = time.monotonic()
-    shop.until(shop.add("two"), ItemState.DONE)
-
-    assert time.monotonic() - began < 10
+    shop.lab.daemon(env={"KRANZQ_DAEMON_SCAN_SECONDS": "3600"})
+    for title in ("one", "two"):
+        shop.until(shop.add(title), ItemState.DONE)
 
 
 def test_missions_and_items_take_turns(shop: Shop) -> None:
@@ -345,7 +341,8 @@ def test_a_work_queue_that_is_away_keeps_no_mission_waiting(shop: Shop, monkeypa
 @pytest.mark.parametrize("what", [".kranz/queue .kranz/missions", ".kranz", ".kranz/missions", ".kranz/queue"])
 def test_an_item_that_removes_its_records_runs_once(shop: Shop, monkeypatch: pytest.MonkeyPatch, what: str) -> None:
     """As `git clean -fdx` does. Its end is known to whoever watched, and is handed in."""
-    monkeypatch.setenv("KRANZQ_WORK_COMMAND", f"/bin/sh -c 'echo start >> {shop.lab.notes}/told; rm -rf {what}'")
+    removes = f"until rm -rf {what}; do :; done"  # it fails when a record is written beside it in that moment
+    monkeypatch.setenv("KRANZQ_WORK_COMMAND", f"/bin/sh -c 'echo start >> {shop.lab.notes}/told; {removes}'")
     item = shop.add("one")
     shop.lab.run("drain", code=None)
 
