@@ -19,6 +19,14 @@ ROOT = Path(__file__).resolve().parents[1]
 NO_PID = 4_194_303
 """The largest pid there can be; no machine that runs tests has come so far."""
 
+PATIENT = """
+from kranzq.backends.file import backend, bad_files, change
+backend.PATIENCE_S = bad_files.PATIENCE_S = 100.0
+for lock in (change.change, change.number_lock):
+    lock.__wrapped__.__kwdefaults__["patience"] = 100.0
+"""
+"""Begins a program that races others for the queue's lock: on a loaded machine one of them may wait for very long."""
+
 
 def make_entry(mission: str = "m-1", priority: int = 2, *command: str, number: int = 0) -> Entry:
     """An entry as the backend is handed one, with a random id."""

@@ -46,7 +46,7 @@ def test_a_storm_of_dispatchers_loses_no_mission_and_doubles_none(lab: Laborator
     over = time.monotonic() + SECONDS
     faults: list[BaseException] = []
     dice = random.Random(1)
-    refused: list[int] = []
+    ended: list[int] = []
     queued: list[str] = []
 
     def enqueue(who: int) -> None:
@@ -57,21 +57,18 @@ def test_a_storm_of_dispatchers_loses_no_mission_and_doubles_none(lab: Laborator
             lab.enqueue(mission, *lab.alone(mission, dice.uniform(0.01, 0.1)), priority=dice.randrange(4))
             queued.append(mission)
 
-    def serve() -> None:
-        while time.monotonic() < over:
-            daemon = lab.start(lab.command("daemon"), log="daemon")
-            until = time.monotonic() + dice.uniform(1, 2)
-            wait_for(lambda process=daemon, at=until: process.poll() is not None or time.monotonic() > at, "its kill")  # type: ignore[misc]
-            lab.kill(daemon)
+    def lives(daemon: subprocess.Popen[bytes], until: float) -> bool:
+        """Whether it goes on: none is killed before one of them was refused beside another, however slow they are."""
+        return daemon.poll() is None and (4 not in ended or time.monotonic() < until)
 
-    def serve_too() -> None:
+    def serve(log: str, least: float, most: float) -> None:
         while time.monotonic() < over:
-            second = lab.start(lab.command("daemon"), log="second")
-            until = time.monotonic() + 1.5
-            wait_for(lambda process=second, at=until: process.poll() is not None or time.monotonic() > at, "its end")  # type: ignore[misc]
-            if second.poll() is not None:
-                refused.append(second.returncode)
-            lab.kill(second)
+            daemon = lab.start(lab.command("daemon"), log=log)
+            until = time.monotonic() + dice.uniform(least, most)
+            wait_for(lambda one=daemon, at=until: not lives(one, at), "its kill", seconds=SECONDS + 60)  # type: ignore[misc]
+            if daemon.poll() is not None:
+                ended.append(daemon.returncode)
+            lab.kill(daemon)
 
     def drain(before: tuple[str, ...] = ()) -> None:
         while time.monotonic() < over:
@@ -79,7 +76,8 @@ def test_a_storm_of_dispatchers_loses_no_mission_and_doubles_none(lab: Laborator
             wait_for(lambda one=process: one.poll() is not None, "it has drained", seconds=SECONDS + 60)  # type: ignore[misc]
 
     threads = [in_thread(lambda who=who: enqueue(who), faults) for who in range(ENQUEUERS)]  # type: ignore[misc]
-    threads += [in_thread(call, faults) for call in (serve, serve_too, drain, drain, drain)]
+    threads += [in_thread(lambda: serve("daemon", 1, 2), faults), in_thread(lambda: serve("second", 1.5, 1.5), faults)]
+    threads += [in_thread(drain, faults) for _ in range(3)]
     threads.append(in_thread(lambda: drain((*IN_OTHER_NAMESPACE, *IN_FRONT)), faults))
     for thread in threads:
         thread.join(3 * SECONDS + 60)
@@ -90,8 +88,8 @@ def test_a_storm_of_dispatchers_loses_no_mission_and_doubles_none(lab: Laborator
     expected = Counter({f"{what} {mission}": 1 for what in ("start", "end") for mission in queued})
     assert Counter(lab.told()) == expected
     assert len(queued) == ENQUEUERS * MISSIONS
-    assert set(refused) <= {0, 4}
-    assert 4 in refused
+    assert set(ended) <= {0, 4}
+    assert 4 in ended
     assert all(lab.outcomes(mission)[-1] == "succeeded" for mission in queued)
     assert not [
         line for name in ("daemon", "second", "drains") for line in lab.log(name).splitlines() if "fault" in line
@@ -109,7 +107,7 @@ def test_a_storm_that_kills_keepers_too_never_lets_two_missions_meet(lab: Labora
         lab.enqueue(mission, *lab.alone(mission, dice.uniform(0.02, 0.2)))
     daemons: list[subprocess.Popen[bytes]] = []
     killed = 0
-    while time.monotonic() < over and lab.entries():
+    while (time.monotonic() < over or killed <= SECONDS / 2) and lab.entries():  # a slow machine kills more slowly
         if not daemons or daemons[-1].poll() is not None:
             daemons.append(lab.start(lab.command("daemon"), log="daemon"))
         at = time.monotonic() + dice.uniform(0.0, 0.4)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.factories import names, run_python
+from tests.factories import PATIENT, names, run_python
 
 pytestmark = [pytest.mark.race, pytest.mark.slow]
 PRODUCERS, ADMITTERS, FILES = 8, 3, 25
@@ -23,7 +23,9 @@ for one in range(count):
         json.dump({"missionId": f"m-{number}-{one}"}, file)
     os.rename(made, f"{inbox}/drop-{one % 3}-{number}-{one}")
 """
-ADMIT = """
+ADMIT = (
+    PATIENT
+    + """
 import sys, time
 from kranzq.wiring import queues
 from kranzq.backend import Past
@@ -39,6 +41,7 @@ while time.monotonic() < until:
         if len(list(queue.queued())) >= int(sys.argv[2]):
             break
 """
+)
 
 
 def test_b46_each_dropped_file_becomes_one_entry(checkout: Path) -> None:

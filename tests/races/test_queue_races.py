@@ -18,12 +18,14 @@ import pytest
 from kranzq import queue as q
 from kranzq.liveness import kranz_token
 from kranzq.wiring import trusting
-from tests.factories import kranz_entry, kranz_name, names, run_python
+from tests.factories import PATIENT, kranz_entry, kranz_name, names, run_python
 
 Together = Callable[..., list[subprocess.Popen[str]]]
 pytestmark = [pytest.mark.race, pytest.mark.slow, pytest.mark.timeout(120)]
 
-PRELUDE = """
+PRELUDE = (
+    PATIENT
+    + """
 import contextlib, os, sys, time
 from kranzq import queue as q
 from kranzq.errors import KranzqError
@@ -31,6 +33,7 @@ root, number = sys.argv[1], int(sys.argv[2])
 print("ready", flush=True)
 sys.stdin.readline()
 """
+)
 ENQUEUE = (
     PRELUDE
     + """
