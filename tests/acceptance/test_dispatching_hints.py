@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
 import secrets
 import signal
@@ -17,13 +16,18 @@ from kranzq.model.ids import MissionId
 from kranzq.trust.mac import sign
 from kranzq.wiring import trusting
 from tests.laboratory import REPO, Laboratory, wait_for
-from tests.scenes import begun, configure
+from tests.scenes import begun, configure, through
 
 pytestmark = pytest.mark.slow
-DEAF = (
-    "import sys; from kranzq.daemon import watch; watch._Handler.dispatch = lambda self, event: None;"
-    "from kranzq.cli.main import run; sys.exit(run(sys.argv[1:]))"
-)
+DEAF = """
+import sys
+from kranzq.cli.main import run
+from kranzq.daemon import wake, watch
+waits, wait = open(sys.argv[1], "w", buffering=1), wake.Wake.wait
+watch._Handler.dispatch = lambda self, event: None
+wake.Wake.wait = lambda self, seconds: (print(seconds, file=waits), wait(self, seconds))[1]
+sys.exit(run(sys.argv[2:]))
+"""
 LIMITED = 'echo 0 > /proc/sys/user/max_inotify_{what} && exec "$@"'
 
 
@@ -36,27 +40,29 @@ def signed(lab: Laboratory, mission: str, number: int) -> tuple[str, bytes]:
     return f"002-{number:020d}-{mission}.json", render(entry)
 
 
-soon = functools.partial(begun, seconds=5.0)  # long before the timer would find it
+SELDOM = "[daemon]\nscan_seconds = 3600\n"
+"""What begins under this was not found by the timer."""
 
 
 def test_b27_whatever_is_enqueued_while_a_daemon_starts_is_seen(lab: Laboratory) -> None:
     """At any offset to its start an entry runs without another event, long before the timer would find it."""
+    configure(SELDOM)
     for number in range(8):
         process = lab.start(lab.command("daemon"))
         at = time.monotonic() + number * 0.05
         wait_for(lambda until=at: time.monotonic() >= until, "the offset")  # type: ignore[misc]
         lab.enqueue(f"m{number}")
-        took = soon(lab, f"m{number}")
+        begun(lab, f"m{number}")
         wait_for(lambda: not lab.entries(), "it is settled")
         process.send_signal(signal.SIGTERM)
 
-        assert took < 3
-        assert process.wait(10) == 0
+        assert process.wait(20) == 0
 
 
 @pytest.mark.parametrize("how", ["rename", "from elsewhere", "link", "write", "write slowly", "editor"])
 def test_b29_an_entry_runs_once_however_it_is_published(lab: Laboratory, how: str) -> None:
     """Rename, rename from another folder, link, plain write or an editor's save: one run, and no other name counts."""
+    configure(SELDOM)
     lab.run("init")
     lab.daemon()
     name, data = signed(lab, "m1", 5)
@@ -82,7 +88,7 @@ def test_b29_an_entry_runs_once_however_it_is_published(lab: Laboratory, how: st
             temporary.unlink()
         else:
             temporary.rename(target)
-    soon(lab, "m1")
+    begun(lab)
     wait_for(lambda: not [one for one in lab.entries() if one.endswith(("m1.json",)) or ".claimed." in one], "settled")
     lab.run("stop")
 
@@ -109,13 +115,13 @@ def test_b30_a_burst_that_overflows_the_watch_loses_nothing(lab: Laboratory) -> 
 @pytest.mark.parametrize("what", ["instances", "watches"])
 def test_b31_without_watches_a_daemon_polls_and_says_so(lab: Laboratory, what: str) -> None:
     """At the user's limit of watches a daemon works all the same; one warning and the status say how."""
+    configure(SELDOM)
     lab.daemon(before=("unshare", "-Ur", "sh", "-c", LIMITED.format(what=what), "sh"))
     record = lab.read(lab.queue / ".daemon.json") or {}
     lab.enqueue("m1")
-    took = soon(lab, "m1")
+    begun(lab)
     shown = lab.run("status", "--json").stdout
 
-    assert took < 3
     assert record["watching"] == "polling" in shown
     assert lab.log().count("cannot be watched") == 1
 
@@ -123,13 +129,16 @@ def test_b31_without_watches_a_daemon_polls_and_says_so(lab: Laboratory, what: s
 def test_b33_a_watch_that_never_tells_costs_no_more_than_the_timer(lab: Laboratory) -> None:
     """On a mount without events the scan finds what is due."""
     configure("[daemon]\nscan_seconds = 1\n")
-    process = lab.start([sys.executable, "-c", DEAF, "-C", str(lab.root), "daemon"])
+    process = lab.start([sys.executable, "-c", DEAF, str(lab.notes / "waits"), "-C", str(lab.root), "daemon"])
     wait_for((lab.queue / ".daemon.json").exists, "it serves")
     for number in range(3):
         lab.enqueue(f"m{number}")
-
-        assert soon(lab, f"m{number}") < 3
+        through(lab, f"m{number}")
     lab.kill(process)
+    waits = [float(line) for line in (lab.notes / "waits").read_text().splitlines()]
+
+    assert len(waits) >= 3
+    assert max(waits) <= 1
 
 
 def test_b34_a_daemon_does_not_need_the_folder_it_was_started_in(lab: Laboratory) -> None:
@@ -143,7 +152,7 @@ def test_b34_a_daemon_does_not_need_the_folder_it_was_started_in(lab: Laboratory
     folder.rmdir()
     lab.enqueue("m1")
 
-    assert soon(lab, "m1") < 5
+    begun(lab)
 
 
 def test_b34_a_checkout_that_is_away_starts_nothing_until_it_is_back(lab: Laboratory) -> None:
@@ -156,7 +165,7 @@ def test_b34_a_checkout_that_is_away_starts_nothing_until_it_is_back(lab: Labora
     made = lab.root.exists()
     away.rename(lab.root)
     lab.enqueue("m1")
-    soon(lab, "m1")
+    begun(lab)
 
     assert not made
     assert lab.log().count("is gone") == 1
@@ -168,7 +177,7 @@ def test_b34_a_run_ends_with_an_outcome_whatever_becomes_of_the_checkout(lab: La
     configure("[daemon]\nscan_seconds = 0.3\n")
     lab.enqueue("m1", *lab.alone("m1", 60, 3))
     lab.daemon()
-    soon(lab, "m1")
+    begun(lab)
     lab.keeper("m1")
     away = lab.root.parent / "away"
     if how == "renamed":
@@ -184,7 +193,7 @@ def test_b34_a_run_ends_with_an_outcome_whatever_becomes_of_the_checkout(lab: La
         wait_for(lambda: "m1 failed" in lab.log(), "the end is said")
         made = False
     lab.enqueue("m2")
-    soon(lab, "m2")
+    begun(lab, "m2")
 
     assert not made
     assert lab.count("start", "m1") == 1

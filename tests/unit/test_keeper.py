@@ -207,9 +207,19 @@ def ended(keeper: Keeper) -> list[dict[str, Any]]:
     return said
 
 
-def test_success_is_recorded_at_once(stage: Stage) -> None:
+def unhurried(folder: Path) -> str:
+    """A copy of the program whose pauses have no end: what happens all the same was not waited for."""
+    text = Path(program.__file__).read_text(encoding="utf-8")
+    for name in ("TICK", "LATE_TERM"):
+        assert text.count(f"\n{name} = 1.0 ") == 1
+        text = text.replace(f"\n{name} = 1.0 ", f"\n{name} = 3600.0 ")
+    (folder / "unhurried.py").write_text(text, encoding="utf-8")
+    return str(folder / "unhurried.py")
+
+
+def test_success_is_recorded_at_once(stage: Stage, tmp_path: Path) -> None:
     """A mission that leaves with 0 has its end on disk without any wait, told twice, with the space given back."""
-    said = ended(stage.go("echo hello"))
+    said = ended(stage.go("echo hello", start_keeper(unhurried(tmp_path))))
 
     end = stage.end()
     assert end == said[1]["end"] | {"survivors": []}
@@ -218,8 +228,6 @@ def test_success_is_recorded_at_once(stage: Stage) -> None:
     assert end["startedAt"] <= end["endedAt"]
     assert [next(iter(each)) for each in said] == ["started", "end", "survivors"]
     assert stage.output() == "hello\n"
-    written = os.stat(stage.run / "exit.json").st_mtime
-    assert written - datetime.fromisoformat(end["endedAt"]).timestamp() < 0.9
     assert sorted(os.listdir(stage.run)) == ["exit.json", "log.log", "output.log"]
     assert os.stat(stage.run / "exit.json").st_mode & 0o777 == 0o600
 
@@ -373,11 +381,11 @@ def test_a_cancel_acts_fast(stage: Stage, content: str) -> None:
     """A wish acts at the next tick at the latest, whatever is in it."""
     keeper = stage.go("touch up; exec sleep 1000")
     until((stage.root / "up").exists)
-    began = time.monotonic()
+    began = time.time()
     stage.wish("cancel.json", content)
     ended(keeper)
 
-    assert time.monotonic() - began < 1.8
+    assert datetime.fromisoformat(stage.end()["endedAt"]).timestamp() - began < 1.8
     assert (stage.end()["why"], stage.end()["signal"]) == ("cancel", 15)
     assert stage.end()["wish"] == ({"by": "me"} if content.startswith("{") else None)
 

@@ -118,7 +118,7 @@ def test_past_the_deadline_nothing_is_kept(path: str) -> None:
         assert other.stdin is not None
         print("go", file=other.stdin, flush=True)
         wait_for(lambda: is_free(path), "those that gave up let go")
-        lock.take(1)
+        lock.take(10)
         lock.close()
     wait_for(lambda: not threads() - before, "their threads end")
 
@@ -157,7 +157,7 @@ def test_who_was_interrupted_while_it_waited_keeps_nothing(path: str) -> None:
             wait_for(lambda: is_free(path), "nobody keeps it")
     finally:
         signal.signal(signal.SIGUSR1, before)
-    lock.take(1)
+    lock.take(10)
     lock.close()
 
 
