@@ -7,10 +7,12 @@ Processes write one after the other, by a lock beside the file.
 from __future__ import annotations
 
 import contextlib
+import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
+from urllib.parse import quote
 
 from kranzq.backend.watching import Waits
 from kranzq.backends.sql.commits import Call, Commits
@@ -189,8 +191,15 @@ class SqliteDatabase:
             return int(watcher.execute("pragma data_version").fetchone()[0])
 
     def _connect(self) -> sqlite3.Connection:
+        # Never made here: an empty file in the place of one that was moved away would take over, and spoil, its log.
+        where = f"file:{quote(os.fsencode(self._path))}?mode=rw"
         connection = sqlite3.connect(
-            self._path, timeout=self._patience, isolation_level=None, check_same_thread=False, cached_statements=256
+            where,
+            timeout=self._patience,
+            isolation_level=None,
+            check_same_thread=False,
+            cached_statements=256,
+            uri=True,
         )
         connection.row_factory = sqlite3.Row
         for setting in ("synchronous=full", "foreign_keys=on", f"journal_size_limit={_LOG_LIMIT}"):

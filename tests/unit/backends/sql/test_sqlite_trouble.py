@@ -522,6 +522,21 @@ def test_a_file_that_lost_its_name_is_told(path: Path, what: str) -> None:
         assert path.exists() == (what == "replaced")
 
 
+def test_a_file_that_was_moved_away_is_not_made_anew(path: Path) -> None:
+    """An empty one in its place would take over its log: whoever moves the file back would have lost what was in it."""
+    away = path.with_name("away.db")
+    with opened(path) as work:
+        work.enqueue(item("w-1"))
+        path.rename(away)
+        for look in (lambda: work.wait_for_work(0), work.database.schema, work.stats):
+            with contextlib.suppress(StoreUnavailable):
+                look()
+            assert not path.exists()
+        away.rename(path)
+
+        assert work.show("w-1").id == "w-1"
+
+
 def test_a12_what_is_pruned_gives_its_place_back(path: Path) -> None:
     """The file gets smaller, and what stays in it of large payloads is used anew."""
     with opened(path) as work:
