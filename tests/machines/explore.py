@@ -54,14 +54,19 @@ def ends(
 
 
 def _torn(at: World, move: Move) -> Iterator[World]:
-    yield from (at, *move.worlds)
-    if at.seq == DAMAGED != move.worlds[-1].seq:
-        yield from (world.without_damaged_hint() for world in (at, *move.worlds))
+    yield from _hint_set_aside((at, *move.worlds), move)
 
 
 def _given_up(at: World, move: Move) -> Iterator[World]:
-    yield from (at, *move.said)
+    yield from _hint_set_aside((at, *move.said), move)
     yield from (at.named(world.seq) for world in move.worlds if world.seq != at.seq)
+
+
+def _hint_set_aside(worlds: Sequence[World], move: Move) -> Iterator[World]:
+    """A hint that cannot be read is set aside before a number is given out."""
+    yield from worlds
+    if worlds[0].seq == DAMAGED != move.worlds[-1].seq:
+        yield from (world.without_damaged_hint() for world in worlds)
 
 
 def _after_death(world: World) -> World:
