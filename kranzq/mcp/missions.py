@@ -41,6 +41,7 @@ class MissionTools:
         ] = (),
         once: Annotated[bool, Field(description="Change nothing if it has ended before.")] = False,  # noqa: FBT002
         again: Annotated[bool, Field(description="Queue one more run behind a running one.")] = False,  # noqa: FBT002
+        future: Annotated[bool, Field(description="One in after may be a mission that comes later.")] = False,  # noqa: FBT002
     ) -> Answer:
         """Enqueue a mission: it runs in this checkout when its turn comes, alone in the working tree.
 
@@ -59,6 +60,7 @@ class MissionTools:
                     "command": tuple(command),
                     "once": once,
                     "again": again,
+                    "future": future,
                     "files": {PROMPT: prompt.encode()} if prompt else {},
                 }
             )

@@ -17,6 +17,7 @@ from mcp.types import CallToolResult, InputRequiredResult
 from pydantic import ValidationError
 
 from kranzq.errors import KranzqError, NoSuchItem, NoSuchMission, NotFound, PresenceFull, TryLater
+from kranzq.mcp.lines import standard_streams
 from kranzq.model.tokens import without_tokens
 
 _log = logging.getLogger("kranzq.mcp")
@@ -30,6 +31,12 @@ _NEXT_STEPS: tuple[tuple[type[KranzqError], str], ...] = (
 
 class ToolServer(MCPServer[Any]):
     """A server whose tools refuse what they do not know, and answer a fault with its own words and nothing else."""
+
+    async def run_stdio_async(self) -> None:
+        """Serve over the standard streams until the input is closed."""
+        server = self._lowlevel_server
+        async with standard_streams() as (read, write):
+            await server.run(read, write, server.create_initialization_options())
 
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None

@@ -38,9 +38,9 @@ def test_an_older_client_is_served_line_by_line(checkout: Path) -> None:
         server.tell("notifications/initialized")
         assert len(server.ask("tools/list")["tools"]) == 13
 
-        made = server.call("WorkEnqueue", title="t", payload="p")
+        made = server.call("WorkEnqueue", title="t", payload="cut inside \ud83d")
         got = server.call("WorkClaim")
-        assert (got["item"]["id"], got["attempt"]) == (made["id"], 1)
+        assert (got["item"]["id"], got["attempt"], got["item"]["payload"]) == (made["id"], 1, "cut inside \ufffd")
         assert server.call("WorkHeartbeat", id=made["id"], attempt=1)["ok"] is True
         refused = server.ask("tools/call", name="WorkHeartbeat", arguments={"id": made["id"], "attempt": 2})
         assert (refused["isError"], "Stop working on it" in refused["content"][0]["text"]) == (True, True)

@@ -19,6 +19,7 @@ from kranzq import work
 from kranzq.backends.sql.backend import SqlBackend
 from kranzq.mcp.caller import Here
 from kranzq.mcp.items import ItemTools
+from kranzq.mcp.lines import mended
 from kranzq.mcp.local import LocalCaller
 from kranzq.mcp.serving import INSTRUCTIONS
 from kranzq.model.work import ItemClaim
@@ -297,3 +298,24 @@ def test_words_of_others_cannot_end_their_quotes(checkout: Path) -> None:
             assert ("\n" in note, note.count('"'), len(note) < 1500) == (False, 4, True)
 
     asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("line", "read"),
+    [
+        (r'{"a": ["x\ud83d", {"\uDC00": 1}]}', {"a": ["x\ufffd", {"\ufffd": 1}]}),
+        (r'{"a": "\ud83d\ude00"}', {"a": "\U0001f600"}),
+        (r'{"a": "\\ud83d"}', {"a": "\\ud83d"}),
+        ('{"a": "é"}', {"a": "é"}),
+    ],
+    ids=["halves", "a whole one", "only looks so", "none"],
+)
+def test_half_a_character_is_mended(line: str, read: object) -> None:
+    """Only that; the rest of the line means what it meant."""
+    assert json.loads(mended(line)) == read
+
+
+def test_what_is_no_json_stays_as_it_is() -> None:
+    """Nobody can say what was meant."""
+    for line in (r'{"a": "\ud83d"', r'["\ud83d"' * 5000):
+        assert mended(line) == line
