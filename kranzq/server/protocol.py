@@ -10,11 +10,12 @@ from __future__ import annotations
 import asyncio
 import enum
 import socket
+from collections import deque
 from typing import Any
 
 import msgspec
 from uvicorn.config import Config
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
 from kranzq.server.app import CONNECTION, ON_SOCKET
@@ -27,6 +28,10 @@ _MOST_HEAD, _MOST_BESIDE = 64 * 1024, 256 * 1024
 """Bytes of a head; and of what is neither head nor body: sizes of chunks, and headers behind the last one."""
 _BESIDE_EACH = 7
 """Of these, so many for each byte of the body: a client may send each in a chunk of its own."""
+
+
+_MOST_IN_A_ROW = 16
+"""Requests that are read while the first of them is answered; with more, nobody sees whether the client is there."""
 
 
 class Phase(enum.Enum):
@@ -57,6 +62,7 @@ class Bounded(HttpToolsProtocol):
         self._idle_since = 0.0
         self._on_socket = False
         self._beside = 0
+        self._asked: deque[RequestResponseCycle] = deque()
 
     @property
     def is_idle(self) -> bool:
@@ -75,7 +81,10 @@ class Bounded(HttpToolsProtocol):
         self._ring_in(self.limits.header_s)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Let go of the timers."""
+        """Let go of the timers, and tell every request that waits for its answer: uvicorn tells the last one."""
+        for one in self._asked:
+            one.disconnected = True
+            one.message_event.set()
         self._stop_timer()
         if self._stalled is not None:
             self._stalled.cancel()
@@ -103,6 +112,9 @@ class Bounded(HttpToolsProtocol):
         self._beside = 0
         super().on_headers_complete()
         self.scope[CONNECTION] = self.cycle  # type: ignore[literal-required]
+        self._asked.append(self.cycle)
+        if len(self._asked) <= _MOST_IN_A_ROW:
+            self.flow.resume_reading()  # uvicorn reads on after the answer, and would not see that the client has gone
         self._enter(Phase.BODY)
 
     def on_body(self, body: bytes) -> None:
@@ -118,6 +130,7 @@ class Bounded(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         """It has been answered."""
+        self._asked.popleft()
         super().on_response_complete()
         self._enter(self._phase)
 

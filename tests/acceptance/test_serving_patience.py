@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
+import re
 import select
 import signal
 import socket
@@ -103,6 +104,24 @@ def test_a_second_request_has_its_own_time(hurried: Served) -> None:
 
     answer = raw(hurried, sent, tcp=False, seconds=SOON_S)
     assert answer == b"" or b" 408 " in answer or answer.count(b"HTTP/1.1") == 1
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_who_asks_twice_and_goes_has_claimed_nothing(served: Served, *, at_once: bool) -> None:
+    """A claim that waits is given up with its connection, whatever was asked behind it."""
+    kind = f"in a row, at once: {at_once}"
+    first, second = waits(served.agent(kind), kind), request("/healthz", method="GET")
+    with connected(served, tcp=False) as connection:
+        connection.sendall(first + second if at_once else first)
+        wait_for(lambda: _waiting(served), "it waits")
+        connection.sendall(b"" if at_once else second)
+    with work.open(served.url) as store:
+        item = store.enqueue(work.NewItem("a", "b", kind)).entry.id
+        wait_for(lambda: not _waiting(served), "it waits no longer")
+        left = store.show(item)
+
+    assert left.state is ItemState.OPEN
+    assert left.attempts == left.declined
 
 
 def test_an_answer_comes_though_the_body_does_not(hurried: Served) -> None:
@@ -281,3 +300,10 @@ def _write_locked(url: str) -> Iterator[None]:
 def _ask_quietly(one: Served) -> None:
     with contextlib.suppress(OSError, http.client.HTTPException):
         one.ask("POST", "/v1/work", {"title": "a", "payload": "b"})
+
+
+def _waiting(served: Served) -> int:
+    """How many claims wait."""
+    found = re.search(rb"^kranzq_waiting_claims ([0-9]+)", served.ask("GET", "/metrics").raw, re.MULTILINE)
+    assert found is not None
+    return int(found[1])
