@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
@@ -155,13 +154,12 @@ def decode_query(parts: list[tuple[str, str]], kind: type[S]) -> S:
     if len(named) != len(parts):
         raise HttpFault(400, "query", "The query names something twice.", "Say each thing once.")
     try:
-        return msgspec.convert(_said(named), kind, strict=False)
+        found = msgspec.convert(named, kind, strict=False)
     except msgspec.ValidationError as fault:
         raise _shape(fault, "The query") from None
-
-
-def _said(named: Mapping[str, str]) -> dict[str, str]:
-    return {name: text for name, text in named.items() if text}
+    if (null := [name for name in named if getattr(found, name, "") is None]) != []:  # the word "null" became it
+        raise HttpFault(422, "shape", f"The query has a wrong shape: {null[0]} is no value.", "Leave it out.")
+    return found
 
 
 def _shape(fault: Exception, what: str) -> HttpFault:

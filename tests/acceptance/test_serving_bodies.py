@@ -142,9 +142,10 @@ def test_b82_a_wrong_method_is_told_the_right_ones(served: Served) -> None:
 
 def test_b82_queries_are_as_strict_as_bodies(served: Served) -> None:
     """Unknown names, things said twice, and what is no number, are told; the original paths ignore unknown names."""
-    wrong = ("limit=x", "limit=1.5", "state=opn", "what=1", "limit=1&limit=2", "cursor=x", "%ff=1")
+    wrong = ("limit=x", "limit=1.5", "state=opn", "what=1", "limit=1&limit=2", "cursor=x", "limit=", "%ff=1")
 
     found = {query: served.ask("GET", f"{WORK}?{query}") for query in wrong}
+    found["run=null"] = served.ask("GET", "/v1/missions/some/log?run=null")
     assert {answer.status for answer in found.values()} <= {400, 422}
     assert all(is_fault(answer) for answer in found.values())
     assert served.ask("GET", f"{WORK}?limit=0").status == served.ask("GET", f"{WORK}?limit=-5&state=").status == 200
