@@ -185,6 +185,20 @@ def test_a_mission_that_nobody_knows_is_told(served: Served, path: str) -> None:
         assert served.ask("GET", f"/v1/missions/{path}{tail}").status in {400, 404}
 
 
+@pytest.mark.parametrize("path", ["/v1/missions", "/v1/status", "/v1/missions/m", "/v1/missions/m/log"])
+def test_a_checkout_that_is_away_is_told(served: Served, path: str) -> None:
+    """It is no empty queue; when it is back the server goes on."""
+    away = served.folder / "away"
+    served.cwd.rename(away)
+    try:
+        answer = served.ask("GET", path)
+    finally:
+        away.rename(served.cwd)
+
+    assert (answer.status, "is gone" in answer.json["error"]) == (404, True)
+    assert served.ask("GET", "/v1/missions").status == 200
+
+
 def test_file_names_that_are_no_text_do_not_break_a_list(served: Served) -> None:
     """Their odd bytes are shown; every strict reader of JSON takes the answer."""
     bad = os.fsencode(served.cwd) + b"/.kranz/queue/002-00000000000000000077-b\xff.json"

@@ -40,6 +40,13 @@ class NoQueue(NotFound):
         super().__init__(f"{checkout.queue} does not exist.", "Make it with: kranzq init")
 
 
+class CheckoutGone(NotFound):
+    """What was a checkout when its user began is none now, and has no queue."""
+
+    def __init__(self, checkout: Checkout) -> None:
+        super().__init__(f"The checkout {checkout.root} is gone.", "Bring it back, or go to another one.")
+
+
 class Folders:
     """Open descriptors of `.kranz`, `queue` and what lies in it. Close it, or use it as a context manager."""
 
@@ -51,10 +58,11 @@ class Folders:
 
     @classmethod
     def open(cls, checkout: Checkout) -> Self:
-        """Open an existing queue; changes nothing. Raises NoQueue, UnsafePath."""
+        """Open an existing queue; changes nothing. Raises NoQueue, CheckoutGone, UnsafePath."""
         try:
             kranz = _open(checkout.kranz)
         except FileNotFoundError as fault:
+            _refuse_gone(checkout)
             raise NoQueue(checkout) from fault
         try:
             queue = _open("queue", kranz, checkout.queue)
@@ -80,14 +88,13 @@ class Folders:
 
     @classmethod
     def make(cls, checkout: Checkout, *, as_root: bool = False) -> Self:
-        """Open the queue for work, making what is missing. Raises UnsafePath, Refused, StoreUnavailable.
+        """Open the queue for work, making what is missing. Raises CheckoutGone, UnsafePath, Refused, StoreUnavailable.
 
         What is unsafe is refused before anything is made. In a checkout that a group shares, so is the queue.
         """
         path = checkout.kranz
         try:
-            if not os.path.isdir(checkout.root):
-                raise NotFound(f"The checkout {checkout.root} is gone.", "Bring it back, or go to another one.")
+            _refuse_gone(checkout)
             refuse_foreign_checkout(checkout, as_root=as_root)
             with contextlib.ExitStack() as stack:
                 root = open_folder(checkout.root)
@@ -161,6 +168,14 @@ class Folders:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _refuse_gone(checkout: Checkout) -> None:
+    """Raise CheckoutGone where neither a queue nor what made the directory a checkout is left."""
+    if not os.path.isdir(checkout.root) or (
+        checkout.has_git and not os.path.lexists(checkout.git) and not os.path.lexists(checkout.queue)
+    ):
+        raise CheckoutGone(checkout)
 
 
 def names_in(fd: int | None) -> Iterator[str]:

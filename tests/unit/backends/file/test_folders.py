@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kranzq.backends.file.folders import IGNORED, Folders, NoQueue
+from kranzq.backends.file.folders import IGNORED, CheckoutGone, Folders, NoQueue
 from kranzq.errors import NotFound, UnsafePath
 from kranzq.model.checkout import Checkout
 
@@ -26,6 +26,19 @@ def test_looking_makes_nothing(tmp_path: Path) -> None:
         Folders.open(checkout(tmp_path))
 
     assert os.listdir(tmp_path / ".kranz") == []
+
+
+@pytest.mark.parametrize(("has_git", "another"), [(True, False), (True, True), (False, False)])
+def test_a_checkout_that_is_gone_is_not_one_without_a_queue(tmp_path: Path, *, has_git: bool, another: bool) -> None:
+    """Neither who looks nor who works goes on at its path, nor in another directory that lies there now."""
+    root = tmp_path / "checkout"
+    if another:
+        root.mkdir()
+    for begin in (Folders.open, Folders.make):
+        with pytest.raises(CheckoutGone):
+            begin(Checkout(str(root), has_git=has_git))
+
+    assert not root.exists() or os.listdir(root) == []
 
 
 def test_b57_a_made_queue_does_not_show_in_git(tmp_path: Path) -> None:
