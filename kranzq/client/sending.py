@@ -83,7 +83,7 @@ class _Sender:
     def _broken(self, ask: Ask[Any], fault: httpx2.RequestError) -> _Again:
         """What a connection that failed means. Raises where it may not be sent again."""
         never = isinstance(fault, _NEVER_SENT)
-        why = str(fault) or type(fault).__name__
+        why = str(fault).rstrip(".") or type(fault).__name__
         if never or ask.is_repeatable:
             return _Again(ServerUnreachable(str(self.address), why), None)
         raise ServerUnreachable(
