@@ -49,7 +49,7 @@ class Room:
         """So many bytes more. Raises HttpFault when there is no room for them now."""
         if self.taken + size > self._most:
             hint = "Try again later, or send less at once."
-            raise HttpFault(503, "later", "The server reads as much as it can already.", hint, _CLOSE | _RETRY)
+            raise HttpFault(503, "later", "The server reads as much as it can already.", hint, _RETRY)
         self.taken += size
 
     def give_back(self, size: int) -> None:
@@ -169,7 +169,8 @@ def _shape(fault: Exception, what: str) -> HttpFault:
 
 
 def _too_long(limits: Limits) -> HttpFault:
-    return HttpFault(413, "long", f"The body is too long: at most {limits.body} bytes are taken.", headers=_CLOSE)
+    """Without a word on the connection: it takes in the rest for a moment, or many clients would never read this."""
+    return HttpFault(413, "long", f"The body is too long: at most {limits.body} bytes are taken.")
 
 
 def _without_duplicates(pairs: list[tuple[str, Any]]) -> None:

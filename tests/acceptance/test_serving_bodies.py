@@ -173,6 +173,13 @@ def test_a_body_is_limited_by_the_bytes_that_arrive(served: Served) -> None:
     assert b'"code":"long"' in unannounced
 
 
+def test_who_sends_far_too_much_reads_that_it_is(served: Served) -> None:
+    """A client that looks for its answer when it has sent everything finds it."""
+    sent = b" " * (4 * 8 * 1024 * 1024)
+
+    assert served.ask("POST", WORK, sent).status == 413
+
+
 @pytest.mark.parametrize(
     "sent",
     [
