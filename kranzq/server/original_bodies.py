@@ -31,7 +31,7 @@ class ClaimOriginalBody(Tolerated):
 
     agent_id: Word
     agent_uid: Word = ""
-    block_id: Annotated[Word, Meta(description="Taken and not used: there are no blocks here.")] = ""
+    block_id: Annotated[str, Meta(description="Taken and not used: there are no blocks here.")] = ""
     kind: Word | None = None
     groups: list[Word] = msgspec.field(default_factory=list)
     lease_ms: Lease = None

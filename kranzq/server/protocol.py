@@ -174,8 +174,11 @@ class Bounded(HttpToolsProtocol):
             self._ring_in(self.limits.idle_s)
 
     def _make_room(self) -> bool:
-        """Close the connection that has been idle longest; whether there was one beside this."""
-        idle = [one for one in self.connections if isinstance(one, Bounded) and one is not self and one.is_idle]
+        """Close the connection that has been idle longest, if there are too many; whether this one may stay."""
+        there = [one for one in self.connections if isinstance(one, Bounded) and not one.transport.is_closing()]
+        if len(there) <= self.limits.connections:
+            return True
+        idle = [one for one in there if one is not self and one.is_idle]
         oldest = min(idle, key=lambda one: one._idle_since, default=None)  # noqa: SLF001 - of its own kind
         if oldest is None:
             return False

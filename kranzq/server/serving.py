@@ -36,7 +36,7 @@ from kranzq.wiring import trusting, working
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _OTHER_FILES = 200
 """What a server has open beside its connections: a few for each thread that calls the store."""
-_END_S = 1
+_END_S = 0.5
 """So long open requests may take to end, once they were told."""
 
 
@@ -121,8 +121,15 @@ async def _run(
     server = Server(config, ready)
 
     def stop() -> None:
+        if not service.closing.is_set():
+            loop.call_later(_END_S, cut)
         service.closing.set()
         server.should_exit = True
+
+    def cut() -> None:
+        """Let go of those that have not read their answer or not sent their request."""
+        for connection in list(server.server_state.connections):
+            connection.transport.abort()
 
     for number in SIGNALS:
         loop.add_signal_handler(number, stop)
@@ -146,7 +153,7 @@ def _config(app: App, limits: Limits) -> uvicorn.Config:
         server_header=False,
         backlog=BACKLOG,
         timeout_keep_alive=int(limits.idle_s) + 1,
-        timeout_graceful_shutdown=_END_S,
+        timeout_graceful_shutdown=1,
     )
 
 

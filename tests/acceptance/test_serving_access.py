@@ -130,6 +130,8 @@ def test_b79_no_route_but_health_answers_without_a_credential(served: Served) ->
     "lines",
     [
         "Authorization: Bearer {key}x",
+        "Authorization: Bearer {part}",
+        "X-AuthKey: k",
         "Authorization: bearer {key}",
         "Authorization: BEARER {key}",
         "Authorization: Basic {key}",
@@ -152,7 +154,7 @@ def test_b79_no_route_but_health_answers_without_a_credential(served: Served) ->
 def test_b81_an_odd_credential_opens_nothing(served: Served, lines: str) -> None:
     """Each is 401, and none is a fault of the server."""
     token = _agent_once(served)
-    said = lines.format(key=served.key, other=SECRET, agent=token)
+    said = lines.format(key=served.key, part=served.key[:-1], other=SECRET, agent=token)
     answer = get(served, "/v1/work", *said.split("\r\n"))
 
     assert status(answer) == 401
