@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import http.client
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -52,6 +55,15 @@ class OverSocket(http.client.HTTPConnection):
         self.sock.connect(self._path)
 
 
+def short_way_to(folder: Path) -> str:
+    """A path of that folder which leaves room for a socket's name; the system takes 107 bytes for all of it."""
+    if not folder.exists():
+        short = tempfile.mkdtemp(prefix="kranzq-")
+        atexit.register(shutil.rmtree, short, ignore_errors=True)
+        folder.symlink_to(short)
+    return os.path.realpath(folder)
+
+
 @dataclass
 class Served:
     """One server process, with the folder of its state."""
@@ -67,7 +79,7 @@ class Served:
     def __post_init__(self) -> None:
         """Keep its state and its log in the folder."""
         kept = {name: text for name, text in os.environ.items() if not name.startswith(LEFT_OUT)}
-        state = {"XDG_STATE_HOME": str(self.folder / "state"), "XDG_CONFIG_HOME": str(self.folder / "config")}
+        state = {"XDG_STATE_HOME": short_way_to(self.folder / "state"), "XDG_CONFIG_HOME": str(self.folder / "config")}
         self.environ = kept | state | {"HOME": str(self.folder), "PYTHONPATH": str(REPO)} | self.environ
         self.cwd = self.folder if self.cwd == Path() else self.cwd
         self.log = self.folder / "log"

@@ -291,7 +291,7 @@ def test_b81_a_key_that_others_may_read_lets_nothing_start(tmp_path: Path) -> No
 )
 def test_b81_an_address_that_others_reach_must_be_meant(tmp_path: Path, listen: str, fault: type[KranzqError]) -> None:
     """Refused without `--allow-remote`, and nothing that a name server decides is taken."""
-    options = Options(str(tmp_path), f"sqlite://{tmp_path}/work.db", listen=listen)
+    options = Options(str(tmp_path), f"sqlite://{tmp_path}/work.db", str(tmp_path / "s"), listen)
 
     with pytest.raises(fault):
         serve(options, {"HOME": str(tmp_path)}, lambda _: pytest.fail("it serves"))
