@@ -64,12 +64,19 @@ def fault_of(where: str, status: int, told: Mapping[str, Any], ask: Ask[Any]) ->
     if status == UNAUTHORIZED and code != "agent":
         return Refused(
             f"The server {where} takes no call without a token that it knows.",
-            "Name the file of your token with KRANZQ_TOKEN_FILE. The operator makes one with: kranzq agent add NAME",
+            "Name the file of your token with KRANZQ_TOKEN_FILE; one that was rotated or revoked is known no longer. "
+            "The operator makes one with: kranzq agent add NAME, or: kranzq agent rotate NAME",
+        )
+    if code == "agent":
+        return Refused(
+            sentence,
+            "Name the file of the agent's token with KRANZQ_TOKEN_FILE. The operator makes one with: "
+            "kranzq agent add NAME --token-file FILE",
         )
     if code in {"lost", "cancelled"} and "state" in told:
         facts = {key: told.get(key) for key in ("item", "attempt", "state", "cancelled")}
         return _like(ItemLost, sentence, hint, **facts)
-    kind = Refused if status == UNAUTHORIZED else _KINDS.get(code) or _BY_STATUS.get(status, KranzqError)
+    kind = _KINDS.get(code) or _BY_STATUS.get(status, KranzqError)
     if kind is NotFound and ask.item is not None:
         return NoSuchItem(ask.item)
     if kind is NotFound and ask.mission is not None:

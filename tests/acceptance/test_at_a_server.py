@@ -138,6 +138,7 @@ def test_the_operator_of_a_socket_holds_nothing(place: Place, ask: Ask) -> None:
     assert made["item"]["created_by"] == ""
     said = ask("work", "claim", "--kind", "op", socket=True, code=5)
     assert "Only an agent may do this" in said
+    assert "KRANZQ_TOKEN_FILE" in said, "what is typed next, not which header is sent"
     assert "is cancelled" in ask("work", "cancel", made["id"], socket=True)
 
 
