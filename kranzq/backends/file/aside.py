@@ -118,7 +118,7 @@ def _move(folders: Folders, name: str, which: Aside, wanted: str, reason: str, *
             atomic.move(folders.queue if from_fd is None else from_fd, name, to_fd, target)
         except FileExistsError:
             continue
-        except FileNotFoundError:
+        except OSError:
             atomic.remove(to_fd, target + WHY)
             raise
         return target

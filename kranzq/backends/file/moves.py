@@ -65,14 +65,21 @@ class Moves:
         name = _entry_of(place)
         if (entry.priority, entry.number) != (name.priority, name.number):
             name = entry_name(entry.priority, entry.number, entry.mission)
-        if place.state is to is State.PARKED and name.text != place.name:
+        stays_parked = place.state is to is State.PARKED and name.text != place.name
+        if stays_parked:
             aside.set_why(self.folders, name.text, aside.why(self.folders, place.name))
-        atomic.exchange_content(fd, place.name, render(entry))
         text = _name_in(name, to, due_ms)
-        if place.state is not to or text != place.name:
-            _move(self.folders, place, name, to, due_ms)
-            if place.state is State.PARKED:
-                aside.forget_why(self.folders, place.name)
+        moves = place.state is not to or text != place.name
+        try:
+            atomic.exchange_content(fd, place.name, render(entry))
+            if moves:
+                _move(self.folders, place, name, to, due_ms)
+        except OSError as fault:
+            if stays_parked and not isinstance(fault, FileExistsError):
+                aside.forget_why(self.folders, name.text)  # a reason without its entry would be a bad file
+            raise
+        if moves and place.state is State.PARKED:
+            aside.forget_why(self.folders, place.name)
         _sync(self.folders, place.state, to)
         return place_of(name, to, text, due_ms if to is State.WAITING else None)
 

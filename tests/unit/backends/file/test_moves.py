@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from kranzq.backends.file.backend import FileQueue
+from kranzq.disk import atomic
 from kranzq.events import Due, Event, Parked, subscribe
 from kranzq.model.claim import Place
 from kranzq.model.ids import MissionId
@@ -111,3 +114,37 @@ def test_rewriting_keeps_what_a_name_of_another_width_says(queue: FileQueue, tmp
     assert same.name == f"{LATE_MS}.2-7-m-1.json"
     assert other == place(queue)
     assert other.name == "002-00000000000000000008-m-1.json"
+
+
+@pytest.mark.parametrize("refused", ["exchange_content", "move"])
+def test_a_refused_rewrite_leaves_no_reason_without_its_entry(
+    queue: FileQueue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: str
+) -> None:
+    """A turn would quarantine it, and somebody would look for an entry that never was."""
+    queue.set_aside(place(queue), "why")
+    entry = queue.read(parked := place(queue))
+    assert entry is not None
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(atomic, refused, full)
+    with pytest.raises(OSError, match="No space"):
+        queue.rewrite(parked, replace(entry, number=8), State.PARKED, None)
+
+    assert names(tmp_path, "parked") == [parked.name, f"{parked.name}.why.json"]
+
+
+def test_what_cannot_be_set_aside_leaves_no_reason(
+    queue: FileQueue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is where it was, and nothing says that it is parked."""
+
+    def broken(*_: object, **__: object) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(atomic, "move", broken)
+    with pytest.raises(OSError, match="error"):
+        queue.set_aside(place(queue), "why")
+
+    assert names(tmp_path, "parked") == []
