@@ -10,7 +10,14 @@ from kranzq import events
 from kranzq.daemon.tell import sentence
 
 KINDS = [kind for _, kind in inspect.getmembers(events, inspect.isclass) if issubclass(kind, events.Event)]
-SAMPLES = {"str": "a-1", "int": 3, "bool": False, "tuple[str, ...]": ("a-1",), "tuple[int, ...]": (3,)}
+SAMPLES = {
+    "str": "a-1",
+    "int": 3,
+    "int | None": None,
+    "bool": False,
+    "tuple[str, ...]": ("a-1",),
+    "tuple[int, ...]": (3,),
+}
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind is not events.Event])
