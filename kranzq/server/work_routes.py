@@ -47,7 +47,7 @@ async def claim(call: Call) -> object:
         return first_of(call, said)
 
     waiting, asked_at = call.service.waiting, call.service.waiting.hints
-    found = await call.service.pool.run(take)
+    found = await call.proven(take)
     if found is None and said.wait_ms > 0:
         gone = asyncio.create_task(call.hung_up())
         try:
@@ -161,6 +161,7 @@ ROUTES: tuple[Route, ...] = (
         answers.Claimed,
         forms.ClaimBody,
         needs_agent=True,
+        proves=True,
     ),
     Route(
         "POST",
