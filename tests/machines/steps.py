@@ -177,7 +177,8 @@ class Stepped(Handled):
 
     def _has_come_to(self, now: Now) -> bool:
         """Whether a daemon that waits for something to do leaves what lies there as it is."""
-        if not self.bench.serves() or (self.bench.queue / ".busy.json").exists():
+        busy, paused = (self.bench.queue / name for name in (".busy.json", ".paused"))
+        if not self.bench.serves() or (busy.exists() and not paused.exists()):  # paused it leaves what a kill left
             return False
         try:
             seen = look(self.bench.kranz, WORDS, self.strangers)
