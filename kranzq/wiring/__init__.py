@@ -5,7 +5,7 @@ fast: whoever imports names the module, since this package imports none of them 
 
 `checkouts` where we are; `queues` the open queue; `trusting` the user and what the user allows; `configuring` settings;
 `hooks` who is told; `dispatchers` the parts of turns; and above these, one a family of verbs: `looking`, `waiting`,
-`approving`, `dispatching`, `library`, `working` and, above them, `presence`, `agents` and `missions`.
+`approving`, `dispatching`, `library`, `working` and, above them, `presence`, `agents`, `missions` and `serving`.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
-"""What a server needs of this machine: the folder of its socket, and the store with what sweeps it."""
+"""What a server needs of this machine: the folder of its socket."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-
-from kranzq.wiring import working
 
 FOLDER, SOCKET = "server", "kranzq.sock"
 
@@ -27,6 +25,3 @@ def make_socket_folder(environ: Mapping[str, str]) -> None:
         os.fchmod(fd, 0o700)
     finally:
         os.close(fd)
-
-
-__all__ = ["FOLDER", "SOCKET", "default_socket", "make_socket_folder", "working"]
