@@ -83,10 +83,13 @@ class Door:
     """Origins of web pages that may call, beside the server's own."""
     _known: OrderedDict[str, tuple[float, Agent]] = field(default_factory=OrderedDict, repr=False)
 
-    def check_host(self, sent: Sent) -> None:
-        """Refuse what was sent to another name, or by another site's page. Raises HttpFault."""
+    def check_host(self, sent: Sent, local: tuple[str, int | None] | None = None) -> None:
+        """Refuse what was sent to another name, or by another site's page. Raises HttpFault.
+
+        `local` is the address at which the connection arrived: as a number it is ours, for no name leads astray to it.
+        """
         said = sent.get("host", ())
-        if len(said) != 1 or said[0].lower() not in self.hosts:
+        if len(said) != 1 or (said[0].lower() not in self.hosts and said[0] != _text(local)):
             raise HttpFault(
                 403,
                 "host",
@@ -146,6 +149,12 @@ class Door:
         self._known[token_hash(token)] = (time.monotonic() + _REMEMBERED_S, agent)
         if len(self._known) > _REMEMBERED:
             self._known.popitem(last=False)
+
+
+def _text(local: tuple[str, int | None] | None) -> str | None:
+    if local is None:
+        return None
+    return f"[{local[0]}]:{local[1]}" if ":" in local[0] else f"{local[0]}:{local[1]}"
 
 
 def unauthorized() -> HttpFault:

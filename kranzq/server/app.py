@@ -79,7 +79,7 @@ class App:
     ) -> Response:
         sent, on_socket = _by_name(scope["headers"]), bool(scope.get(ON_SOCKET))
         if not on_socket:
-            self.door.check_host(sent)
+            self.door.check_host(sent, scope.get("server"))
         if scope["method"] == "OPTIONS" and found is not None and "origin" in sent:
             return Response(status_code=204, headers={"allow": found.allow})
         is_open = route is not None and route.scope is None

@@ -91,6 +91,25 @@ def test_b79_its_own_names_are_taken(served: Served, name: str) -> None:
     assert status(get(served, "/v1/work", f"X-AuthKey: {served.key}", host=f"{name}:{port}")) == 200
 
 
+def test_b79_the_address_at_which_one_arrives_is_taken(tmp_path: Path) -> None:
+    """A server that listens on all addresses goes by the one that was called, and by no other number."""
+    with serving(tmp_path, "--listen", "0.0.0.0:0", "--allow-remote") as one:
+        port = one.address.rpartition(":")[2]
+        one.address = f"127.0.0.2:{port}"
+        found = {
+            host: status(get(one, "/v1/work", f"X-AuthKey: {one.key}", host=f"{host}:{port}"))
+            for host in ("127.0.0.2", "127.0.0.1", "127.0.0.3", "0.0.0.0", "127.0.0.2.evil.example")
+        }
+
+    assert found == {
+        "127.0.0.2": 200,
+        "127.0.0.1": 200,
+        "127.0.0.3": 403,
+        "0.0.0.0": 403,
+        "127.0.0.2.evil.example": 403,
+    }
+
+
 @pytest.mark.parametrize("origin", ["null", "http://evil.example", "https://{own}", "http://{own}.evil.example", ""])
 def test_b79_pages_of_other_origins_are_refused(served: Served, origin: str) -> None:
     """A page of another site may send a request; it is not looked at, whatever key it has."""
