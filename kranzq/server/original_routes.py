@@ -10,7 +10,17 @@ from kranzq.backend import Wanted
 from kranzq.errors import Conflict, UsageFault
 from kranzq.model.agents import Scope
 from kranzq.model.claim import Holder
-from kranzq.model.work import DEFAULT_ATTEMPTS, Held, ItemState, NewItem, Target, WorkItem, folded
+from kranzq.model.work import (
+    DEFAULT_ATTEMPTS,
+    MOST_NAME,
+    Held,
+    ItemState,
+    NewItem,
+    Target,
+    WorkItem,
+    check_text,
+    folded,
+)
 from kranzq.model.work_json import item_json
 from kranzq.server import original_bodies as forms
 from kranzq.server import work_answers as answers
@@ -50,7 +60,9 @@ def claim(call: Call) -> object:
     if not said.agent_id.strip():
         raise UsageFault("agent_id is blank.", "Say who claims.")
     note_actor(call, "work_claim", said.agent_id)
+    check_text("agent_uid", said.agent_uid, MOST_NAME)
     who = _holder(call, said.agent_id)
+    check_text("agent_uid", said.agent_uid, MOST_NAME)
     if call.caller.uid and said.agent_uid and said.agent_uid != call.caller.uid:
         call.service.count(UID_MISMATCH)
     if not who.uid and said.agent_uid:
@@ -77,7 +89,8 @@ def complete(call: Call) -> object:
 def release(call: Call) -> object:
     """Give a claim back."""
     state = call.service.store.release(_held(call, "work_release"), call.body.result)
-    return {"ok": True, "state": "open" if state in _SHOWN_AS_OPEN else state.value}
+    # Repeated, it is a success whatever became of the item since; what it did then was to open it, or to end it.
+    return {"ok": True, "state": "failed" if state is ItemState.FAILED else "open"}
 
 
 def list_(call: Call) -> object:
@@ -114,6 +127,7 @@ def _held(call: Call, site: str) -> Held:
 
 def _holder(call: Call, named: str) -> Holder:
     """Who holds: the agent whose own token opened the door, else the name that is said, with the token's uid."""
+    check_text("agent_id", named, MOST_NAME)
     if call.caller.agent is not None and not call.caller.is_operator:
         return call.caller.agent.holder
     return Holder(named, uid=call.caller.uid)
@@ -121,6 +135,8 @@ def _holder(call: Call, named: str) -> Holder:
 
 def _groups(call: Call, asked: list[str]) -> frozenset[str]:
     """Those that are asked for; an agent that came by its own token has no others than its own."""
+    for group in asked:
+        check_text("group", group, MOST_NAME)
     if call.caller.agent is None or call.caller.is_operator:
         return frozenset(asked)
     own = {folded(one) for one in call.caller.agent.groups}
