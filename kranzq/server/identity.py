@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from kranzq.model.work import folded
+from kranzq.model.work import MOST_NAME, check_text, folded
 from kranzq.server.access import TOKEN_INDEX_AWAY, TOKEN_UNKNOWN
 
 if TYPE_CHECKING:
@@ -52,7 +52,8 @@ class Callers:
 
 
 def note_actor(call: Call, site: str, named: str) -> None:
-    """Compare the name in a body with that of the token, and count what came of it."""
+    """Compare the name in a body with that of the token, and count what came of it. Raises UsageFault for no name."""
+    check_text("the name of who calls", named, MOST_NAME)  # before it is kept: what is kept is looked up by others
     agent = call.caller.agent
     if not named.strip():
         call.service.count(f"m4.actor_absent.{site}")

@@ -62,7 +62,6 @@ def claim(call: Call) -> object:
     note_actor(call, "work_claim", said.agent_id)
     check_text("agent_uid", said.agent_uid, MOST_NAME)
     who = _holder(call, said.agent_id)
-    check_text("agent_uid", said.agent_uid, MOST_NAME)
     if call.caller.uid and said.agent_uid and said.agent_uid != call.caller.uid:
         call.service.count(UID_MISMATCH)
     if not who.uid and said.agent_uid:
