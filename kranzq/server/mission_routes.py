@@ -78,9 +78,9 @@ def log(call: Call) -> object:
     """Bytes of a run's output."""
     said: forms.LogQuery = call.query
     asked = call.headers.get("range")
+    if not 1 <= said.limit <= MOST_LOG:
+        raise UsageFault(f"A limit of {said.limit} bytes is none.", f"Ask for 1 to {MOST_LOG}.")
     offset, most = (said.offset, said.limit) if asked is None else _range(asked)
-    if most < 1:
-        raise UsageFault(f"A limit of {most} bytes gives nothing.", f"Ask for 1 to {MOST_LOG}.")
     piece = _missions(call).log(call.path["mission"], run=said.run, offset=offset, most=most)
     told = {
         "content-type": "application/octet-stream",

@@ -101,6 +101,8 @@ def test_a_log_is_read_by_range(served: Served) -> None:
     assert read(query="?offset=-2&limit=1") == (200, b"8", "")
     assert read(query="?offset=99") == (200, b"", "")
     assert served.ask("GET", "/v1/missions/says/log?offset=4&limit=3").headers["x-log-next"] == "7"
+    assert read(query="?limit=1048576") == (200, b"0123456789", "")
+    assert {read(query=f"?limit={none}")[0] for none in (0, 1048577)} == {400}
 
 
 @pytest.mark.parametrize("range_", ["bytes=5-2", "bytes=", "bytes=-", "lines=1-2", "bytes=0-1,3-4", "bytes=a-b", "-1"])
