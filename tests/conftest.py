@@ -18,7 +18,8 @@ import pytest
 
 from tests import postgres
 from tests.laboratory import Laboratory
-from tests.servers import Served, serving
+from tests.servers import SHORT_WAYS, Served, serving
+from tests.token_watch import Watch, in_files
 
 signal.signal(signal.SIGHUP, signal.SIG_DFL)  # run under nohup, every process that a test starts would be deaf to it
 LEFT_OUT = ("KRANZQ_", "KRANZ_", "GIT_", "XDG_")
@@ -44,6 +45,16 @@ def isolated(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathF
     monkeypatch.setenv("XDG_STATE_HOME", str(home / "state"))
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(home))
     return home
+
+
+@pytest.fixture(scope="session", autouse=True)
+def tokens_stay_secret(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Nothing that these tests start or leave behind shows a token."""
+    folder = tmp_path_factory.getbasetemp()
+    watch = Watch(folder)
+    yield
+    shown = watch.end() | set(in_files([folder, *SHORT_WAYS]))
+    assert not shown, "\n".join(sorted(shown))
 
 
 @pytest.fixture

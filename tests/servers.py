@@ -25,6 +25,8 @@ from tests.laboratory import PATIENCE, REPO, wait_for
 
 STARTED = re.compile(r"kranzq serves unix:(\S+)(?: and http:..(\S+))? as process (\d+);")
 LEFT_OUT = ("KRANZQ_", "XDG_")
+SHORT_WAYS: list[Path] = []
+"""The folders that lie beside those of the tests."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,7 @@ def short_way_to(folder: Path) -> str:
     """A path of that folder which leaves room for a socket's name; the system takes 107 bytes for all of it."""
     if not folder.exists():
         short = tempfile.mkdtemp(prefix="kranzq-")
+        SHORT_WAYS.append(Path(short))
         atexit.register(shutil.rmtree, short, ignore_errors=True)
         folder.symlink_to(short)
     return os.path.realpath(folder)
