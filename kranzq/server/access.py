@@ -40,7 +40,19 @@ class Caller:
     is_operator: bool
     agent: Agent | None = None
     prove: Callable[[], None] | None = field(default=None, repr=False, compare=False)
-    """To be called in a thread before anything is done: the token was known a moment ago. Raises HttpFault (401)."""
+    """Ask, in a thread, whether the credential still opens. Raises HttpFault (401). None: the socket is enough."""
+    is_new: bool = field(default=False, repr=False, compare=False)
+    """Whether that was asked for this very request; else the token is one that was known a moment ago."""
+
+    def check(self) -> None:
+        """To be called in a thread before anything is done at once. Raises HttpFault (401)."""
+        if not self.is_new:
+            self.check_again()
+
+    def check_again(self) -> None:
+        """As `check`, before anything is done later: who waits or listens may have lost the credential meanwhile."""
+        if self.prove is not None:
+            self.prove()
 
     def may(self, scope: Scope) -> bool:
         """Whether the credential opens what needs that scope."""
@@ -138,8 +150,13 @@ class Door:
         """Whose token that is, asked of the store: for a thread. None for one that is unknown or has expired."""
         return self.agents.by_token(token) if is_token(token) else None
 
+    def prove_key(self, token: str) -> None:
+        """Look once more whether it is the operator's key. Raises HttpFault (401) when there is another one by now."""
+        if not self.is_operator(token):
+            raise unauthorized()
+
     def prove(self, token: str) -> None:
-        """Ask the store once more about a token that was remembered. Raises HttpFault (401) when it opens no more."""
+        """Ask the store once more about an agent's token. Raises HttpFault (401) when it opens no more."""
         if self.look_up(token) is None:
             self._known.pop(token_hash(token), None)
             raise unauthorized()

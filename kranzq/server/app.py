@@ -83,7 +83,7 @@ class App:
         if scope["method"] == "OPTIONS" and found is not None and "origin" in sent:
             return Response(status_code=204, headers={"allow": found.allow})
         is_open = route is not None and route.scope is None
-        caller = Caller(is_operator=False) if is_open else await self._caller(sent, on_socket=on_socket)
+        caller = Caller(is_operator=False) if is_open else await self._caller(sent, route, on_socket=on_socket)
         query = bodies.parse_query(scope.get("query_string", b""))
         access.check_query(query)
         if found is None:
@@ -112,21 +112,27 @@ class App:
         value = await route.run(call)
         return value if isinstance(value, Response) else _json(value)
 
-    async def _caller(self, sent: Sent, *, on_socket: bool) -> Caller:
+    async def _caller(self, sent: Sent, route: Route | None, *, on_socket: bool) -> Caller:
         token = self.door.credential(sent)
         if token is None:
             if not on_socket:
                 raise access.unauthorized()
-        elif not self.door.is_operator(token):
-            was_known = self.door.remembered(token) is not None
-            agent = await self._agent(token)
-            if agent is None:
-                raise access.unauthorized()
-            return Caller(False, agent, functools.partial(self.door.prove, token) if was_known else None)
-        return Caller(is_operator=True, agent=await self._attributed(sent))
+            return Caller(True, await self._attributed(sent, route))
+        if self.door.is_operator(token):
+            prove = functools.partial(self.door.prove_key, token)
+            return Caller(True, await self._attributed(sent, route), prove, is_new=True)
+        was_known = self.door.remembered(token) is not None
+        agent = await self._agent(token)
+        if agent is None:
+            raise access.unauthorized()
+        return Caller(False, agent, functools.partial(self.door.prove, token), is_new=not was_known)
 
-    async def _attributed(self, sent: Sent) -> Agent | None:
-        """The agent for whom the operator's program calls. An unknown token attributes to nobody, and opens nothing."""
+    async def _attributed(self, sent: Sent, route: Route | None) -> Agent | None:
+        """The agent for whom the operator's program calls. An unknown token attributes to nobody, and opens nothing.
+
+        Where the store cannot be asked, the original paths take it for unknown; on `/v1` nothing is done in the name
+        of nobody. Raises KranzqError there.
+        """
         tokens = sent.get("x-agent-token", ())
         if not tokens:
             return None
@@ -134,6 +140,8 @@ class App:
             agent = await self._agent(tokens[0]) if len(tokens) == 1 else None
         except KranzqError:
             self.service.count(access.TOKEN_INDEX_AWAY)
+            if route is not None and route.form is Form.V1:
+                raise
             return None
         if agent is None:
             self.service.count(access.TOKEN_UNKNOWN)

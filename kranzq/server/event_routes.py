@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kranzq.model.agents import Scope
+from kranzq.server.errors import HttpFault
 from kranzq.server.event_stream import EventStream, Listening
 from kranzq.server.live import observer, snapshots
 from kranzq.server.routing import Call, Route
@@ -23,14 +24,12 @@ async def events(call: Call) -> object:
         raise
 
     async def may_go_on() -> bool:
-        agent = call.caller.agent
-        if call.caller.is_operator or agent is None:
-            return True
-        now = await service.pool.run(service.store.agents.named, agent.name)
-        return any(
-            (one.uid, one.rotated_at) == (agent.uid, agent.rotated_at) and not one.expired and one.may(Scope.READ)
-            for one in now
-        )
+        if call.caller.prove is not None:
+            try:
+                await service.pool.run(call.caller.check_again)
+            except HttpFault:
+                return False
+        return True
 
     return EventStream(
         service,

@@ -25,7 +25,9 @@ from kranzq.server.snapshots import Snapshot, Snapshots
 MOST_WAITING = 256
 """So many events may wait for a client that keeps up; more, and it looks anew."""
 ALIVE_S = 15.0
-"""Without an event for so long the stream says that it lives, and looks whether the client still may listen."""
+"""Every so often the stream says that it lives, and looks whether the client still may listen."""
+TRUSTED_S = 1.0
+"""For so long it is told of events without being looked at again."""
 LONGEST_S = 600.0
 """Then a stream ends and the client comes again, without a gap: so a credential is looked at anew."""
 RETRY_MS = 1000
@@ -90,17 +92,20 @@ class EventStream(Response):
 
     async def _run(self, writer: _Writer, gone: asyncio.Future[None]) -> None:
         loop = asyncio.get_running_loop()
-        until, looked = loop.time() + LONGEST_S * random.uniform(0.9, 1.1), loop.time()  # noqa: S311 - not all at once
+        until = loop.time() + LONGEST_S * random.uniform(0.9, 1.1)  # noqa: S311 - not all at once
+        looked = said = loop.time()
         place = await self._first(writer)
         while not gone.done():
             if writer.closing.done():
                 raise Ended("the server ends")
             if loop.time() > until:
                 raise Ended("a stream lasts ten minutes at most")
-            if loop.time() - looked > ALIVE_S:
+            if loop.time() - looked > (TRUSTED_S if self._observer.log.head > place else ALIVE_S):
                 looked = loop.time()
                 if not await self._may_go_on():
                     raise Ended("the token is not valid any more")
+            if loop.time() - said > ALIVE_S:
+                said = loop.time()
                 await writer.send(_ALIVE)
             self._listening.rest()
             came_to = await self._pass_on(writer, place)

@@ -56,8 +56,7 @@ class Call:
         """What `act` gives, in a thread, after it was asked there whether the caller's token still opens."""
 
         def run() -> T:
-            if self.caller.prove is not None:
-                self.caller.prove()
+            self.caller.check()
             return act()
 
         return await self.service.pool.run(run)
@@ -108,14 +107,13 @@ class Route:
     async def run(self, call: Call) -> object:
         """What the handler answers: on the loop if it is a coroutine function, else in a thread."""
         if inspect.iscoroutinefunction(self.handler):
-            if call.caller.prove is not None and not self.proves:
-                await call.service.pool.run(call.caller.prove)
+            if not (call.caller.is_new or call.caller.prove is None or self.proves):
+                await call.service.pool.run(call.caller.check)
             return await self.handler(call)
         return await call.service.pool.run(self._proven, call)
 
     def _proven(self, call: Call) -> object:
-        if call.caller.prove is not None:
-            call.caller.prove()
+        call.caller.check()
         return self.handler(call)
 
     @property

@@ -52,22 +52,27 @@ class Waiting:
         """
         loop = asyncio.get_running_loop()
         until = loop.time() + seconds
+
+        def take_in_time() -> T | None:
+            """A store that is away holds up the few who ask: whoever's time went by in their queue asks no more."""
+            return take() if loop.time() < until and not gone.done() else None
+
         self.count += 1
-        gone.add_done_callback(lambda _: self._wake())
         try:
-            while not gone.done() and not self._service.closing.is_set():
-                if self.hints == asked_at and not await self._next(until - loop.time()):
+            while True:
+                if self.hints == asked_at and not await self._next(until - loop.time(), gone):
+                    return None
+                if gone.done() or self._service.closing.is_set():
                     return None
                 asked_at = self.hints
                 asked = loop.create_future()
                 self._rounds.add(asked)
                 try:
-                    if (found := await self._asking.run(take)) is not None:
+                    if (found := await self._asking.run(take_in_time)) is not None:
                         return found
                 finally:
                     self._rounds.discard(asked)
                     asked.cancel()
-            return None
         finally:
             self.count -= 1
 
@@ -81,22 +86,19 @@ class Waiting:
         self._hints.close()
         self._asking.close()
 
-    async def _next(self, seconds: float) -> bool:
-        """Wait for the next hint; False when the time is over."""
-        if seconds <= 0:
+    async def _next(self, seconds: float, gone: asyncio.Task[None]) -> bool:
+        """Wait for the next hint, or until the client has gone; False when the time is over."""
+        if seconds <= 0 or self._service.closing.is_set():
             return False
         if self._watch is None or self._watch.done():
             self._watch = asyncio.create_task(self._look())
         woken = asyncio.get_running_loop().create_future()
         self._woken.add(woken)
         try:
-            async with asyncio.timeout(seconds):
-                await woken
-        except TimeoutError:
-            return False
+            done, _ = await asyncio.wait({woken, gone}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         finally:
             self._woken.discard(woken)
-        return True
+        return bool(done)
 
     async def _look(self) -> None:
         """Pass on hints as long as anybody waits."""

@@ -46,12 +46,16 @@ async def claim(call: Call) -> object:
     def take() -> ItemClaim | None:
         return first_of(call, said)
 
+    def take_later() -> ItemClaim | None:
+        call.caller.check_again()
+        return take()
+
     waiting, asked_at = call.service.waiting, call.service.waiting.hints
     found = await call.proven(take)
     if found is None and said.wait_ms > 0:
         gone = asyncio.create_task(call.hung_up())
         try:
-            found = await waiting.until_there_is_one(take, said.wait_ms / 1000, gone, asked_at)
+            found = await waiting.until_there_is_one(take_later, said.wait_ms / 1000, gone, asked_at)
         finally:
             gone.cancel()
     if found is not None and call.has_hung_up and not said.request_id:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -11,11 +12,13 @@ import pytest
 from kranzq import work
 from kranzq.errors import KranzqError, Refused, UsageFault
 from kranzq.model.agents import Scope
+from kranzq.server import event_stream
 from kranzq.server.routing import Route
 from kranzq.server.serving import Options, serve
 from kranzq.server.table import ROUTES
 from kranzq.wiring import trusting
-from tests.servers import Served, raw, serving
+from tests.laboratory import wait_for
+from tests.servers import Served, connected, raw, read_answer, serving
 
 OPEN = {"/healthz", "/readyz"}
 METHODS = ("GET", "POST", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS", "TRACE")
@@ -256,6 +259,58 @@ def test_b81_a_revoked_token_opens_nothing_more(served: Served) -> None:
     assert served.ask("GET", "/v1/events", token=newer).status == 401
     assert served.ask("POST", "/v1/work/claim", {"wait_ms": 1}, token=newer).status == 401
     assert served.ask("GET", "/v1/agent", token=newer).status == 401
+
+
+def lose(served: Served, who: str) -> None:
+    """Take a credential away in the way of its kind."""
+    if who == "operator":
+        trusting.operator_key(served.environ).rotate()
+    else:
+        with work.open(served.url) as store:
+            store.agents.rotate(who) if who == "rotated" else store.agents.revoke(who)
+
+
+@pytest.mark.parametrize("who", ["revoked", "rotated", "operator"])
+def test_b81_who_waits_for_an_item_and_loses_the_token_gets_none(tmp_path: Path, who: str) -> None:
+    """The item comes after the token is gone: 401, and the item stays for others."""
+    with serving(tmp_path, "--listen", "127.0.0.1:0") as one, contextlib.ExitStack() as stack:
+        token = one.agent(who)
+        said = {"X-Agent-Token": token} if who == "operator" else {}
+        connection = stack.enter_context(contextlib.closing(one.connection(tcp=True)))
+        headers = {"Authorization": f"Bearer {one.key if said else token}", "Content-Type": "application/json"} | said
+        connection.request("POST", "/v1/work/claim", b'{"wait_ms": 60000}', headers)
+        wait_for(lambda: b"kranzq_waiting_claims 1.0" in one.ask("GET", "/metrics").raw, "it waits")
+        lose(one, who)
+        with work.open(one.url) as store:
+            item = store.enqueue(work.NewItem("a", "b")).entry.id
+            answer = read_answer(connection)
+            left = store.show(item)
+
+    assert (answer.status, left.state.value, left.attempts) == (401, "open", 0)
+
+
+@pytest.mark.parametrize("who", ["revoked", "rotated", "operator"])
+def test_b81_who_listens_and_loses_the_token_is_told_nothing_more(tmp_path: Path, who: str) -> None:
+    """The stream ends before the next event of a second later, although it lasts ten minutes otherwise."""
+    with serving(tmp_path, "--listen", "127.0.0.1:0") as one:
+        token = one.key if who == "operator" else one.agent(who, scopes=(Scope.READ,))
+        with connected(one) as connection:
+            head = f"GET /v1/events HTTP/1.1\r\nHost: {one.address}\r\nAuthorization: Bearer {token}\r\n\r\n"
+            connection.sendall(head.encode())
+            got = bytearray()
+            while b"event: snapshot" not in got:
+                got += connection.recv(65536)
+            lose(one, who)
+            time.sleep(event_stream.TRUSTED_S)  # so long it may be told of events still
+            with work.open(one.url) as store:
+                store.enqueue(work.NewItem("a secret", "b"))
+            while b"event: bye" not in got:
+                part = connection.recv(65536)
+                assert part, bytes(got)
+                got += part
+
+    assert b"the token is not valid any more" in got
+    assert b"a secret" not in got
 
 
 def test_b81_a_rotated_key_takes_effect_at_once(tmp_path: Path) -> None:

@@ -142,6 +142,24 @@ def test_every_error_has_its_answer() -> None:
     assert {name for name, (status, _, _) in told.items() if status == 500} == {"KranzqError"}
 
 
+def test_nothing_is_done_for_nobody_while_the_store_is_away(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever shows a token beside the key is told to come again; on the original paths only a name is lost."""
+
+    def away(_: str) -> None:
+        raise FAULTS["store"]
+
+    monkeypatch.setattr(app.door, "agents", SimpleNamespace(by_token=away))
+    said = {"headers": {"x-agent-token": new_token()}}
+    new = {"title": "a", "payload": "b"}
+
+    assert [ask(app, "POST", path, body, **said)[0] for path, body in (("/v1/work", new), ("/v1/work/claim", {}))] == [
+        503,
+        503,
+    ]
+    assert ask(app, "POST", "/agentmux/work", new, **said)[0] == 200
+    assert app.service.counted()["m4.token_index_unavailable"] == 3
+
+
 def test_what_was_claimed_for_a_client_that_hung_up_goes_back(app: App) -> None:
     """It uses up no attempt. With a request id it is kept, and the same id gets it again."""
     item = app.service.store.enqueue(work.NewItem("a", "b")).entry.id
