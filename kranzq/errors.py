@@ -260,6 +260,15 @@ class ServerUnreachable(StoreUnavailable):
         self.path = where
 
 
+class AnswerTooLong(ServerUnreachable):
+    """A server's answer is longer than a client takes in; what was asked for may have been done."""
+
+    def __init__(self, where: str, what: str, most: int) -> None:
+        super().__init__(
+            where, f"its answer to {what} has more than {most} bytes", "Ask for less at once, with a smaller limit."
+        )
+
+
 class SchemaTooNew(StoreUnavailable):
     """A newer kranzq made the database into something that this one does not understand; it was not touched."""
 

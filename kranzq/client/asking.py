@@ -15,6 +15,8 @@ T = TypeVar("T")
 U = TypeVar("U")
 PATIENCE_S = 20.0
 """So long a call is repeated while the server is away."""
+MOST_ANSWER = 128 * 1024 * 1024
+"""Bytes of an answer; as much as a server reads of all its clients at once."""
 FIRST_S, MOST_S = 0.1, 2.0
 """Pauses before a call is repeated; half of each is chance, so that many clients do not come at once."""
 
@@ -33,6 +35,10 @@ class Ask(Generic[T]):
     """How long the server may wait before it answers."""
     item: str | None = None
     mission: str | None = None
+    is_raw: bool = False
+    """`read` is given the whole answer, headers and bytes, where others are given its JSON."""
+    most: int = MOST_ANSWER
+    """Bytes of its answer."""
 
     def then(self, read: Callable[[T], U]) -> Ask[U]:
         """The same request, whose value is read once more."""
@@ -47,6 +53,8 @@ class Ask(Generic[T]):
             self.waits_s,
             self.item,
             self.mission,
+            self.is_raw,
+            self.most,
         )
 
 

@@ -5,14 +5,15 @@ The holder is the token's agent, so nobody is named. What a call promises, and r
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 
 from kranzq.backend import Wanted
 from kranzq.backend.items import AcceptedItem
 from kranzq.backend.presence import Put
-from kranzq.client import presence_asks, work_asks
+from kranzq.client import mission_asks, presence_asks, work_asks
+from kranzq.client.logs import MOST_PIECE, LogPlace, follow_log_on_loop
 from kranzq.client.sending import AsyncSender
-from kranzq.client.values import Me
+from kranzq.client.values import LogPiece, Me
 from kranzq.errors import KranzqError
 from kranzq.model.claim import Holder
 from kranzq.model.outcome import Outcome
@@ -117,3 +118,11 @@ class AsyncClient(AsyncSender):
     async def who(self, question: Question, *, caller: Holder | None = None) -> tuple[Working, ...]:
         """Everybody but the caller who works on it."""
         return who_of(question, await self.live_presence(), caller=caller)
+
+    async def log(self, mission: str, *, run: int | None = None, offset: int = 0, most: int = MOST_PIECE) -> LogPiece:
+        """Bytes of a run's output from `offset` on, or from so many before its end. Raises NoSuchMission, NotFound."""
+        return await self.send(mission_asks.log(mission, run, offset, most))
+
+    def follow(self, mission: str, *, run: int | None = None, offset: int = 0) -> AsyncGenerator[LogPiece]:
+        """The same, piece by piece, until the run has ended; one without data says that nothing is there yet."""
+        return follow_log_on_loop(self, LogPlace(mission, run, offset))

@@ -43,6 +43,12 @@ _BY_STATUS = {400: UsageFault, 403: Refused, 404: NotFound, 409: Conflict, 413: 
 _MOST_SHOWN = 2000
 
 
+def check_server(where: str, status: int, headers: Mapping[str, str]) -> None:
+    """Raise ServerUnreachable where no kranzq server answers."""
+    if VERSION not in headers:
+        raise _no_server(where, status)
+
+
 def value_of(where: str, status: int, headers: Mapping[str, str], raw: bytes) -> dict[str, Any]:
     """The JSON object of an answer, good or not. Raises ServerUnreachable for what no kranzq server would say."""
     try:
@@ -50,11 +56,7 @@ def value_of(where: str, status: int, headers: Mapping[str, str], raw: bytes) ->
     except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict) or VERSION not in headers:
-        raise ServerUnreachable(
-            where,
-            f"what answers there (with {status}) is no kranzq server",
-            "Look at the address; a proxy between needs the right one, too.",
-        )
+        raise _no_server(where, status)
     return value
 
 
@@ -90,6 +92,14 @@ def retry_after(status: int, headers: Mapping[str, str]) -> float | None:
     """The seconds that the server asks to wait; None where it says nothing of it."""
     text = headers.get("retry-after", "")
     return float(text) if status in {429, 503} and text.isascii() and text.isdigit() else None
+
+
+def _no_server(where: str, status: int) -> ServerUnreachable:
+    return ServerUnreachable(
+        where,
+        f"what answers there (with {status}) is no kranzq server",
+        "Look at the address; a proxy between needs the right one, too.",
+    )
 
 
 def _like(kind: type[KranzqError], sentence: str, hint: str, **facts: object) -> KranzqError:

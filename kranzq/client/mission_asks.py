@@ -7,9 +7,13 @@ from typing import Any
 from urllib.parse import quote
 
 from kranzq.client.asking import Ask
+from kranzq.client.receiving import Answer
+from kranzq.client.values import LogPiece, log_piece_of
 
 MISSIONS = "/v1/missions"
 Json = dict[str, object]
+_HEADROOM = 64 * 1024
+"""Bytes that the sentence of a fault may have, whatever was asked for."""
 
 
 def listing(*, parked: bool = False, everything: bool = False) -> Ask[Json]:
@@ -46,6 +50,16 @@ def enqueue(asked: Mapping[str, Any]) -> Ask[Json]:
 def cancel(mission: str, why: str = "") -> Ask[Json]:
     """As `kranzq cancel --json`."""
     return Ask("POST", _of(mission, "cancel"), dict, {"why": why} if why else None, mission=mission)
+
+
+def log(mission: str, run: int | None, offset: int, most: int) -> Ask[LogPiece]:
+    """Bytes of a run's output from `offset` on, or from so many before its end; of the last run without `run`."""
+    query = {"offset": offset, "limit": most} | ({"run": run} if run is not None else {})
+
+    def read(answer: Answer) -> LogPiece:
+        return log_piece_of(answer.headers, answer.data, offset)
+
+    return Ask("GET", _of(mission, "log"), read, query=query, mission=mission, is_raw=True, most=most + _HEADROOM)
 
 
 def _of(mission: str, verb: str = "") -> str:

@@ -20,7 +20,7 @@ from kranzq.client import presence_asks, work_asks
 from kranzq.client.remote_presence import RemotePresence
 from kranzq.client.sending import Client
 from kranzq.client.values import Me
-from kranzq.errors import KranzqError, Refused
+from kranzq.errors import AnswerTooLong, KranzqError, Refused
 from kranzq.model.claim import Holder
 from kranzq.model.outcome import Outcome
 from kranzq.model.work import (
@@ -153,9 +153,15 @@ class RemoteStore:
 
     def entries(self, state: ItemState = ItemState.OPEN, limit: int | None = None) -> list[WorkItem]:
         """As of the contract; all pages are read."""
-        found, cursor = list[WorkItem](), None
+        found, cursor, most = list[WorkItem](), None, MOST_PAGE
         while True:
-            page = self.page(state.value, limit=MOST_PAGE, cursor=cursor)
+            try:
+                page = self.page(state.value, limit=most, cursor=cursor)
+            except AnswerTooLong:
+                if most == 1:
+                    raise
+                most = max(1, most // 8)  # items of a megabyte each: in smaller pages
+                continue
             found += [one for one in page.items if one.state is state]
             if (cursor := page.cursor) is None:
                 break

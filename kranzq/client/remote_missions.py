@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from typing import Any
 
 from kranzq.client import mission_asks
+from kranzq.client.logs import MOST_PIECE, LogPlace, follow_log
 from kranzq.client.sending import Client
+from kranzq.client.values import LogPiece
 
 Json = dict[str, object]
 
@@ -40,3 +42,11 @@ class RemoteMissions:
     def cancel(self, mission: str, why: str = "") -> Json:
         """Take an approval back: remove what waits, ask what runs to end. Raises NoSuchMission."""
         return self._client.send(mission_asks.cancel(mission, why))
+
+    def log(self, mission: str, *, run: int | None = None, offset: int = 0, most: int = MOST_PIECE) -> LogPiece:
+        """Bytes of a run's output from `offset` on, or from so many before its end. Raises NoSuchMission, NotFound."""
+        return self._client.send(mission_asks.log(mission, run, offset, most))
+
+    def follow(self, mission: str, *, run: int | None = None, offset: int = 0) -> Generator[LogPiece]:
+        """The same, piece by piece, until the run has ended; one without data says that nothing is there yet."""
+        return follow_log(self._client, LogPlace(mission, run, offset))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -18,7 +18,9 @@ import httpx2
 from kranzq import __version__
 from kranzq.client.address import FORMS, Address
 from kranzq.client.asking import PATIENCE_S, Ask, Patience
-from kranzq.client.faults import OK, fault_of, retry_after, value_of
+from kranzq.client.events import Following, LiveEvent, read_events, read_events_on_loop
+from kranzq.client.faults import OK, check_server, fault_of, retry_after, value_of
+from kranzq.client.receiving import IDENTITY, Answer, receive, receive_on_loop
 from kranzq.errors import KranzqError, ServerUnreachable, StoreUnavailable, TryLater, UsageFault
 
 T = TypeVar("T")
@@ -32,7 +34,7 @@ class _Sender:
     def __init__(self, url: str, token: str | None, agent_token: str | None, patience_s: float) -> None:
         self.address = Address.parse(url)
         self.patience_s = patience_s
-        self._headers = {"accept": "application/json", "user-agent": f"kranzq/{__version__}"}
+        self._headers = {"accept": "application/json", "user-agent": f"kranzq/{__version__}"} | IDENTITY
         for name, said in (("authorization", token), ("x-agent-token", agent_token)):
             if said is not None:
                 self._headers[name] = ("Bearer " if name == "authorization" else "") + _checked(said)
@@ -63,21 +65,30 @@ class _Sender:
         except ValueError as fault:  # half a character, or no number
             raise UsageFault(f"Something in the call cannot be sent as JSON: {str(fault)[:200]}.") from None
 
-    def _answered(self, ask: Ask[T], answer: httpx2.Response) -> T | _Again:
+    def _following(self, last: str, patience_s: float | None) -> Following:
+        return Following(str(self.address), self.patience_s if patience_s is None else patience_s, last)
+
+    def _answered(self, ask: Ask[T], answer: Answer) -> T | _Again:
         """The value, or that it may be sent again. Raises what the server tells of."""
         where = str(self.address)
-        told = value_of(where, answer.status_code, answer.headers, answer.content)
-        if answer.status_code not in OK:
-            fault = fault_of(where, answer.status_code, told, ask)
+        if ask.is_raw and answer.status in OK:
+            check_server(where, answer.status, answer.headers)
+            return self._value(ask, answer)
+        told = value_of(where, answer.status, answer.headers, answer.data)
+        if answer.status not in OK:
+            fault = fault_of(where, answer.status, told, ask)
             again = isinstance(fault, TryLater) or (isinstance(fault, StoreUnavailable) and ask.is_repeatable)
-            if answer.status_code == httpx2.codes.SERVICE_UNAVAILABLE and again:
-                return _Again(fault, retry_after(answer.status_code, answer.headers))
+            if answer.status == httpx2.codes.SERVICE_UNAVAILABLE and again:
+                return _Again(fault, retry_after(answer.status, answer.headers))
             raise fault
+        return self._value(ask, told)
+
+    def _value(self, ask: Ask[T], told: object) -> T:
         try:
             return ask.read(told)
         except (KeyError, TypeError, ValueError) as fault:
             raise ServerUnreachable(
-                where, f"its answer to {ask.method} {ask.path} has another form than this kranzq knows"
+                str(self.address), f"its answer to {ask.method} {ask.path} has another form than this kranzq knows"
             ) from fault
 
     def _broken(self, ask: Ask[Any], fault: httpx2.RequestError) -> _Again:
@@ -124,7 +135,8 @@ class Client(_Sender):
         patience, has_told = Patience(time.monotonic() + self.patience_s), False
         while True:
             try:
-                found = self._answered(ask, self._client.send(self._request(self._client, ask)))
+                sent = self._client.send(self._request(self._client, ask), stream=True)
+                found = self._answered(ask, receive(str(self.address), ask, sent))
             except httpx2.RequestError as fault:
                 found = self._broken(ask, fault)
             if not isinstance(found, _Again):
@@ -135,6 +147,14 @@ class Client(_Sender):
                 has_told = True
                 self._tell(f"{found.fault.sentence} Trying again for {self.patience_s:.0f} s.")
             time.sleep(pause)
+
+    def events(self, last: str = "", *, patience_s: float | None = None) -> Generator[LiveEvent]:
+        """What items, missions and presence become, from now on or from behind an event's id: for ever, so close it.
+
+        A cut stream is opened again where it was cut. Raises ServerUnreachable when that did not work for `patience_s`
+        (the client's; `inf`: never), and Refused once the token opens nothing any more.
+        """
+        return read_events(self._client, self._following(last, patience_s))
 
     def close(self) -> None:
         """Let go of connections."""
@@ -165,7 +185,8 @@ class AsyncSender(_Sender):
         patience = Patience(time.monotonic() + self.patience_s)
         while True:
             try:
-                found = self._answered(ask, await self._client.send(self._request(self._client, ask)))
+                sent = await self._client.send(self._request(self._client, ask), stream=True)
+                found = self._answered(ask, await receive_on_loop(str(self.address), ask, sent))
             except httpx2.RequestError as fault:
                 found = self._broken(ask, fault)
             if not isinstance(found, _Again):
@@ -173,6 +194,10 @@ class AsyncSender(_Sender):
             if (pause := patience.next_pause(time.monotonic(), found.after_s)) is None:
                 raise found.fault
             await asyncio.sleep(pause)
+
+    def events(self, last: str = "", *, patience_s: float | None = None) -> AsyncGenerator[LiveEvent]:
+        """As `Client.events`."""
+        return read_events_on_loop(self._client, self._following(last, patience_s))
 
     async def close(self) -> None:
         """Let go of connections."""

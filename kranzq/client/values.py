@@ -14,6 +14,7 @@ from kranzq.model.presence import PresenceClaim, Subject
 from kranzq.model.work import Attempt, ItemClaim, ItemState, Page, Recovered, Stats, Target, WorkItem
 
 Told = Mapping[str, Any]
+_MOST_DIGITS = 18
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,33 @@ class Me:
     holder: Holder
     groups: frozenset[str]
     scopes: frozenset[Scope]
+
+
+@dataclass(frozen=True, slots=True)
+class LogPiece:
+    """Bytes of a run's output as they are. `size` is that of all of it now; `is_over`: the run says nothing more.
+
+    `start` is where they begin: behind what was asked for, where a log over its cap has lost its middle.
+    """
+
+    run: int
+    start: int
+    data: bytes
+    size: int
+    is_over: bool
+
+    @property
+    def next(self) -> int:
+        """Where to go on."""
+        return self.start + len(self.data)
+
+
+def log_piece_of(headers: Told, data: bytes, offset: int) -> LogPiece:
+    """A piece of a log that was asked for from `offset` on. Raises KeyError, ValueError for what is none."""
+    run, start, following, size = (_number(headers[f"x-log-{name}"]) for name in ("run", "offset", "next", "size"))
+    if following != start + len(data) or (data and start < offset):
+        raise ValueError("it is not where it says")
+    return LogPiece(run, start, data, size, headers["x-log-ended"] == "true")
 
 
 def item_of(told: Told) -> WorkItem:
@@ -127,3 +155,9 @@ def put_of(told: Told) -> Put:
 def me_of(told: Told) -> Me:
     """Who is calling."""
     return Me(Holder(told["name"], uid=told["uid"]), frozenset(told["groups"]), frozenset(map(Scope, told["scopes"])))
+
+
+def _number(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or len(text) > _MOST_DIGITS:
+        raise ValueError("no number")
+    return int(text)
