@@ -102,23 +102,29 @@ def undo(one: Try) -> None:
 def prepare(parts: Parts, queue: OpenQueue, holding: Holding, one: Try, entry: Entry) -> Prepared | Ending:
     """Step 6: what to start, or why not."""
     if (why := why_not_the_same(parts.checkout, queue.kranz_fd, holding.hold.keys[0])) is not None:
-        return Ending(Outcome.NOT_STARTED, why, not_started=NotStarted.ENVIRONMENT, counted=False)
+        return _not_started(why)
     runner = parts.runner if one.item is None else one.item.runner
     return runner.prepare(parts.checkout, entry, marks(parts, one))
 
 
 def start(parts: Parts, queue: OpenQueue, holding: Holding, one: Try, prepared: Prepared) -> Ending | None:
-    """Step 7: state *starting*, then *go*. None once the keeper has its order."""
-    if not advance(queue, one, replace(one.record, state="starting", command=prepared.argv)):
-        why = "its keeper was killed before it was told to go, and somebody put the entry back"
-        return Ending(Outcome.NOT_STARTED, why, not_started=NotStarted.ENVIRONMENT, counted=False)
+    """Step 7: state *starting*, then *go*. None once the keeper has its order.
+
+    What needs room on the disk comes before *starting*: an end that nobody can record there counts as interrupted.
+    """
     with contextlib.ExitStack() as stack:
         try:
             cwd = os.open(prepared.cwd, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             stack.callback(os.close, cwd)
-            output, log = one.folder.open_for_writing(OUTPUT), one.folder.open_for_writing(LOG)
+            output = one.folder.open_for_writing(OUTPUT)
             stack.callback(os.close, output)
+            log = one.folder.open_for_writing(LOG)
             stack.callback(os.close, log)
+        except (OSError, KranzqError) as fault:
+            return _not_started(fault)
+        if not advance(queue, one, replace(one.record, state="starting", command=prepared.argv)):
+            return _not_started("its keeper was killed before it was told to go, and somebody put the entry back")
+        try:
             one.keeper.go(
                 _order(parts, one, prepared),
                 locks=holding.hold.fds,
@@ -129,9 +135,16 @@ def start(parts: Parts, queue: OpenQueue, holding: Holding, one: Try, prepared: 
                 log=log,
             )
         except (OSError, KranzqError) as fault:
-            why = fault.sentence if isinstance(fault, KranzqError) else f"{fault.filename}: {fault.strerror}"
-            return Ending(Outcome.NOT_STARTED, why, not_started=NotStarted.ENVIRONMENT, counted=False)
+            return _not_started(fault)
     return None
+
+
+def _not_started(why: str | OSError | KranzqError) -> Ending:
+    if isinstance(why, KranzqError):
+        why = why.sentence
+    elif isinstance(why, OSError):
+        why = f"{why.filename}: {why.strerror}"
+    return Ending(Outcome.NOT_STARTED, why, not_started=NotStarted.ENVIRONMENT, counted=False)
 
 
 def advance(queue: OpenQueue, one: Try, record: RunRecord) -> bool:
