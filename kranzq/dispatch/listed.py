@@ -35,6 +35,8 @@ class Listed:
             "due": rfc3339(self.due_ms / 1000) if self.due_ms is not None else None,
             "waitingFor": list(self.waiting_for),
             "signed": self.signed,
+            "note": self.note,
+            "advice": self.advice,
         }
 
 

@@ -62,6 +62,7 @@ class Run:
             "endedAt": self.ended_at,
             "tree": self.tree.to_json() if self.tree is not None else None,
             "kranzStatus": self.kranz,
+            "reason": self.reason,
         }
 
 

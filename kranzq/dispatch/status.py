@@ -79,6 +79,10 @@ class Status:
             **self.counts,
             "paused": self.paused,
             "claims": [claim.to_json() for claim in self.claims],
+            "next": list(self.first),
+            "due": rfc3339(self.next_due) if self.next_due is not None else None,
+            "waits": list(self.waits),
+            "warnings": [{"text": one.text, "advice": one.advice} for one in self.warnings],
         }
 
 
@@ -274,6 +278,7 @@ def _busy_json(busy: BusySeen) -> dict[str, object]:
         "user": busy.user,
         "lastOutput": rfc3339(busy.last_output) if busy.last_output is not None else None,
         "leftovers": list(busy.leftovers),
+        "text": busy.text,
     }
 
 

@@ -11,6 +11,7 @@ from kranzq.dispatch.request import MAX_RETRIES
 from kranzq.model.entry import DEFAULT_PRIORITY, MAX_PRIORITY
 from kranzq.model.ids import MAX_LENGTH
 from kranzq.server.bodies import Given
+from kranzq.wiring.missions import MOST_RUNS
 
 MissionName = Annotated[str, Meta(extra_json_schema={"minLength": 1, "maxLength": MAX_LENGTH})]
 State = Literal["inbox", "queued", "waiting", "claimed", "parked", "quarantined", "gone"]
@@ -86,6 +87,8 @@ class Entry(msgspec.Struct):
     due: str | None
     waitingFor: list[str]  # noqa: N815 - as `list --json` has it
     signed: bool | str | None
+    note: Annotated[str, Meta(description="What holds it up.")]
+    advice: Annotated[str, Meta(description="What to type on the server's machine.")]
 
 
 class BadFile(msgspec.Struct):
@@ -116,6 +119,23 @@ class Run(msgspec.Struct):
     endedAt: str | None  # noqa: N815
     tree: dict[str, Any] | None
     kranzStatus: str | None  # noqa: N815
+    reason: str
+
+
+class HistoryQuery(Given):
+    """Which runs."""
+
+    mission: Annotated[str | None, Meta(description="Only of this mission.")] = None
+    last: Annotated[
+        int, Meta(description="Only the newest so many.", extra_json_schema={"minimum": 1, "maximum": MOST_RUNS})
+    ] = 100
+    all: Annotated[bool, Meta(description="Also runs that have not ended.")] = False
+
+
+class History(msgspec.Struct):
+    """Runs, newest last."""
+
+    runs: list[Run]
 
 
 class Mission(msgspec.Struct):
@@ -153,6 +173,13 @@ class MissionCancelled(msgspec.Struct):
     outcome: Outcome
 
 
+class Notice(msgspec.Struct):
+    """Something that a person should look at."""
+
+    text: str
+    advice: str
+
+
 class Status(msgspec.Struct):
     """The state of the checkout."""
 
@@ -168,3 +195,7 @@ class Status(msgspec.Struct):
     unsigned: int
     paused: str | None
     claims: list[dict[str, Any]]
+    next: Annotated[list[str], Meta(description="The missions that come next.")]
+    due: Annotated[str | None, Meta(description="When the next of those that wait is due.")]
+    waits: Annotated[list[str], Meta(description="What some of them wait for, for people.")]
+    warnings: Annotated[list[Notice], Meta(description="What a person should look at, and what to type there.")]

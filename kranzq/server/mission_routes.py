@@ -18,7 +18,7 @@ from kranzq.server.live import missions
 from kranzq.server.plain import plain
 from kranzq.server.routing import Call, Route
 from kranzq.wiring.approving import request_of
-from kranzq.wiring.missions import MOST_LOG, Missions
+from kranzq.wiring.missions import MOST_LOG, MOST_RUNS, Missions
 
 _RANGE = re.compile(r"bytes=(?:([0-9]{1,18})-([0-9]{0,18})|-([0-9]{1,18}))", re.ASCII)
 
@@ -37,6 +37,15 @@ def status(call: Call) -> object:
 def show(call: Call) -> object:
     """One mission."""
     return plain(_missions(call).one(call.path["mission"]).to_json())
+
+
+def history(call: Call) -> object:
+    """How runs ended."""
+    said: forms.HistoryQuery = call.query
+    if not 1 <= said.last <= MOST_RUNS:
+        raise UsageFault(f"The newest {said.last} runs are none, or too many.", f"Ask for 1 to {MOST_RUNS}.")
+    runs = _missions(call).history(said.mission, last=said.last, unended=said.all)
+    return plain({"runs": [run.to_json() for run in runs]})
 
 
 def why(call: Call) -> object:
@@ -152,6 +161,16 @@ ROUTES: tuple[Route, ...] = (
         Scope.READ,
         forms.Status,
         statuses=(404,),
+    ),
+    Route(
+        "GET",
+        "/v1/history",
+        history,
+        "How runs ended, newest last.",
+        Scope.READ,
+        forms.History,
+        query=forms.HistoryQuery,
+        statuses=_WRONG,
     ),
     Route(
         "POST",

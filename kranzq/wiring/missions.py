@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from kranzq.dispatch.listed import Listing
     from kranzq.dispatch.one import OneMission
     from kranzq.dispatch.output import Piece
+    from kranzq.dispatch.past import Run
     from kranzq.dispatch.request import Request
     from kranzq.dispatch.status import Status
     from kranzq.dispatch.why import Why
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 
 MOST_LOG = 1024 * 1024
 """So many bytes of a log at a time, at most."""
+MOST_RUNS = 1000
+"""So many runs of a history at a time, at most, for whoever asks over a network."""
 _PATIENCE_S = 10.0
 
 
@@ -100,6 +103,14 @@ class Missions:
             if sight is None:
                 raise NoSuchMission(known)
             return one_mission(sight, known)
+
+    def history(self, mission: str | None = None, *, last: int | None = None, unended: bool = False) -> list[Run]:
+        """As `kranzq history`: how runs of one mission or of all ended, newest last. Raises BadMissionId."""
+        from kranzq.dispatch.past import history
+
+        known = MissionId(mission) if mission is not None else None
+        with queues.open_runs(self.checkout) as runs:
+            return history(runs, known, last=last, unended=unended) if runs is not None else []
 
     def enqueue(self, request: Request) -> Approved:
         """As `kranzq enqueue`, without waiting: approve a mission, in the name of this user. Makes a missing queue."""

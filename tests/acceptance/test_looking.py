@@ -142,7 +142,7 @@ def test_an_ended_mission_is_told_by_history_and_wait(
     ]
     assert told(checkout, "history", "--last", "1")["runs"] == found[1:]
     first = ["mission", "run", "outcome", "fate", "exitCode", "signal", "startedAt", "endedAt"]
-    assert list(found[0]) == [*first, "tree", "kranzStatus"]
+    assert list(found[0]) == [*first, "tree", "kranzStatus", "reason"]
     assert run(checkout, "wait", "good").returncode == 0
     assert run(checkout, "wait", "bad").returncode == 1
     assert told(checkout, "why", "bad")["state"] == "gone"

@@ -75,6 +75,8 @@ def test_a_mission_lives_over_http(served: Served) -> None:
     shown = served.ask("GET", "/v1/missions/lives").json
     assert (shown["state"], shown["entries"]) == ("gone", [])
     assert shown["runs"] == json.loads(cli(served, "history", "lives", "--json"))["runs"]
+    assert served.ask("GET", "/v1/history?mission=lives").json == {"runs": shown["runs"]}
+    assert served.ask("GET", "/v1/history?mission=never-seen&last=1&all=true").json == {"runs": []}
     assert [(run["run"], run["outcome"], run["exitCode"]) for run in shown["runs"]] == [(1, "failed", 3)]
     log = served.ask("GET", "/v1/missions/lives/log")
     assert (log.raw, log.headers["content-type"]) == (b"one\ntwo\n", "application/octet-stream")
