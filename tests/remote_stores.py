@@ -91,8 +91,7 @@ def served(folder: Path, store: SharedStore) -> Iterator[Served]:
         server.should_exit = True
         thread.join(20)
         listening.close()
-        service.pool.close()
-        service.waiting.close()
+        service.end_calls()
 
 
 @dataclass

@@ -9,7 +9,7 @@ and StoreUnavailable as of the store. None of them holds a token.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Protocol
 
 from kranzq.model.agents import Agent, Issued, Scope
@@ -56,6 +56,10 @@ class Agents(Protocol):
 
     def by_token(self, token: str, /) -> Agent | None:
         """Whose token that is; None for one that is unknown, odd, or has expired."""
+        ...
+
+    def by_tokens(self, tokens: Sequence[str], /) -> list[Agent | None]:
+        """As `by_token` for each, in their order, at one moment."""
         ...
 
     def named(self, name: str, /) -> list[Agent]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hmac
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -18,7 +17,7 @@ from kranzq.backend.agents import Agents
 from kranzq.errors import UsageFault
 from kranzq.model.agents import Agent, Scope
 from kranzq.model.claim import Holder
-from kranzq.model.tokens import has_token, is_token, token_hash
+from kranzq.model.tokens import has_token
 from kranzq.server.errors import HttpFault
 from kranzq.server.routing import Sent
 
@@ -29,8 +28,8 @@ TOKEN_INDEX_AWAY = "m4.token_index_unavailable"  # noqa: S105 - the same
 IN_QUERY = frozenset({"authkey", "token", "access_token", "key", "api_key"})
 """Where a token is never taken from: queries end up in logs, histories and bug reports."""
 _BEARER = "Bearer "
-_REMEMBERED, _REMEMBERED_S = 1024, 1.0
-"""Who has shown a token comes as far as the handler for a second; whether it still opens is asked in its thread."""
+FRESH_S = 0.25
+"""A credential that was looked at longer ago is looked at once more, in the thread for which the request waited."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +40,12 @@ class Caller:
     agent: Agent | None = None
     prove: Callable[[], None] | None = field(default=None, repr=False, compare=False)
     """Ask, in a thread, whether the credential still opens. Raises HttpFault (401). None: the socket is enough."""
-    is_new: bool = field(default=False, repr=False, compare=False)
-    """Whether that was asked for this very request; else the token is one that was known a moment ago."""
+    proven_at: float = field(default_factory=time.monotonic, repr=False, compare=False)
+    """When that was asked for this request."""
 
     def check(self) -> None:
-        """To be called in a thread before anything is done at once. Raises HttpFault (401)."""
-        if not self.is_new:
+        """To be called in a thread before anything is done for the request. Raises HttpFault (401)."""
+        if time.monotonic() - self.proven_at > FRESH_S:
             self.check_again()
 
     def check_again(self) -> None:
@@ -93,7 +92,6 @@ class Door:
     """What `Host` may say, with the port where there is one, in small letters."""
     origins: frozenset[str] = frozenset()
     """Origins of web pages that may call, beside the server's own."""
-    _known: OrderedDict[str, tuple[float, Agent]] = field(default_factory=OrderedDict, repr=False)
 
     def check_host(self, sent: Sent, local: tuple[str, int | None] | None = None) -> None:
         """Refuse what was sent to another name, or by another site's page. Raises HttpFault.
@@ -141,14 +139,9 @@ class Door:
         key = self.operator_key()
         return key is not None and hmac.compare_digest(key.encode(), token.encode())
 
-    def remembered(self, token: str) -> Agent | None:
-        """The agent that showed this token a moment ago."""
-        found = self._known.get(token_hash(token))
-        return found[1] if found is not None and found[0] > time.monotonic() else None
-
-    def look_up(self, token: str) -> Agent | None:
-        """Whose token that is, asked of the store: for a thread. None for one that is unknown or has expired."""
-        return self.agents.by_token(token) if is_token(token) else None
+    def whose(self, tokens: Sequence[str]) -> list[Agent | None]:
+        """The agents of these tokens, asked of the store: for a thread. None for one that is unknown or has expired."""
+        return self.agents.by_tokens(tokens)
 
     def prove_key(self, token: str) -> None:
         """Look once more whether it is the operator's key. Raises HttpFault (401) when there is another one by now."""
@@ -157,15 +150,8 @@ class Door:
 
     def prove(self, token: str) -> None:
         """Ask the store once more about an agent's token. Raises HttpFault (401) when it opens no more."""
-        if self.look_up(token) is None:
-            self._known.pop(token_hash(token), None)
+        if self.agents.by_token(token) is None:
             raise unauthorized()
-
-    def remember(self, token: str, agent: Agent) -> None:
-        """Let it in for a second."""
-        self._known[token_hash(token)] = (time.monotonic() + _REMEMBERED_S, agent)
-        if len(self._known) > _REMEMBERED:
-            self._known.popitem(last=False)
 
 
 def _text(local: tuple[str, int | None] | None) -> str | None:

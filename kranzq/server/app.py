@@ -18,10 +18,12 @@ from starlette.types import Message, Receive, Scope, Send
 from kranzq import __version__
 from kranzq.errors import KranzqError
 from kranzq.model.agents import Agent
+from kranzq.model.tokens import is_token
 from kranzq.server import access, bodies
 from kranzq.server.access import Caller, Door
 from kranzq.server.bodies import Room, Taken
 from kranzq.server.errors import Form, HttpFault, answer_to, body_of
+from kranzq.server.proving import Proving
 from kranzq.server.routing import Call, Found, Reply, Route, Sent, Table
 from kranzq.server.service import Service
 from kranzq.server.telling import tell_fault
@@ -46,6 +48,7 @@ class App:
         self.service, self.door, self.table = service, door, table
         service.routes = table.routes
         self.room = Room(service.limits.bodies)
+        self.proving = Proving(door.whose, service.make_pool(1, "tokens"))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -119,13 +122,11 @@ class App:
                 raise access.unauthorized()
             return Caller(True, await self._attributed(sent, route))
         if self.door.is_operator(token):
-            prove = functools.partial(self.door.prove_key, token)
-            return Caller(True, await self._attributed(sent, route), prove, is_new=True)
-        was_known = self.door.remembered(token) is not None
+            return Caller(True, await self._attributed(sent, route), functools.partial(self.door.prove_key, token))
         agent = await self._agent(token)
         if agent is None:
             raise access.unauthorized()
-        return Caller(False, agent, functools.partial(self.door.prove, token), is_new=not was_known)
+        return Caller(False, agent, functools.partial(self.door.prove, token))
 
     async def _attributed(self, sent: Sent, route: Route | None) -> Agent | None:
         """The agent for whom the operator's program calls. An unknown token attributes to nobody, and opens nothing.
@@ -148,9 +149,7 @@ class App:
         return agent
 
     async def _agent(self, token: str) -> Agent | None:
-        agent = self.door.remembered(token)
-        if agent is None and (agent := await self.service.pool.run(self.door.look_up, token)) is not None:
-            self.door.remember(token, agent)
+        agent = await self.proving.whose(token) if is_token(token) else None
         if agent is not None:
             self.service.callers.note_uid(agent.uid)
         return agent

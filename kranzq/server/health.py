@@ -12,7 +12,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kranzq.errors import KranzqError
-from kranzq.server.pool import Pool
 from kranzq.server.telling import tell
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ class Health:
             self._looks["queue"] = missions.is_there
         self._seen: dict[str, float] = {}
         self._said: dict[str, str] = {}
-        self._pool = Pool(1, "health")
+        self._pool = service.make_pool(1, "health")
         self._task: asyncio.Task[None] | None = None
 
     async def ages(self) -> dict[str, float | None]:
@@ -44,10 +43,6 @@ class Health:
                 self._task = asyncio.create_task(self._look())
             await asyncio.wait({self._task}, timeout=_PATIENCE_S)
         return self._ages()
-
-    def close(self) -> None:
-        """Look no more."""
-        self._pool.close()
 
     def _ages(self) -> dict[str, float | None]:
         now = time.monotonic()

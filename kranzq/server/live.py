@@ -76,5 +76,4 @@ async def observing(service: Service) -> None:
     """Let the observer end with the server."""
     await service.closing.wait()
     await asyncio.sleep(0)
-    service.shared(health).close()
     await service.pool.run(service.shared(observer).close)

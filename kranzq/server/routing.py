@@ -2,7 +2,8 @@
 
 A handler takes a `Call` and returns what is sent as JSON, a `Reply` with a status or headers of its own, or a response
 of Starlette. A plain function runs in a thread of the pool and may call the store; a coroutine function runs on the
-loop and must not block it. Faults are raised: those of `kranzq.errors`, or `HttpFault`.
+loop and must not block it; it calls the store by `Call.proven`. Faults are raised: those of `kranzq.errors`, or
+`HttpFault`.
 
 A new route: a function and a `Route` in the `ROUTES` of a `…_routes` module, which stands in `table`.
 """
@@ -53,7 +54,7 @@ class Call:
         return bool(getattr(self.connection, "disconnected", False))
 
     async def proven(self, act: Callable[[], T]) -> T:
-        """What `act` gives, in a thread, after it was asked there whether the caller's token still opens."""
+        """What `act` gives, in a thread; one that was long in coming asks there whether the token still opens."""
 
         def run() -> T:
             self.caller.check()
@@ -100,15 +101,11 @@ class Route:
     form: Form = Form.V1
     needs_agent: bool = False
     """Whether an agent must call, who is known by its token."""
-    proves: bool = False
-    """Whether the handler, a coroutine function, has the token proven itself, by `Call.proven`: a hop less."""
     media: str = "application/json"
 
     async def run(self, call: Call) -> object:
         """What the handler answers: on the loop if it is a coroutine function, else in a thread."""
         if inspect.iscoroutinefunction(self.handler):
-            if not (call.caller.is_new or call.caller.prove is None or self.proves):
-                await call.service.pool.run(call.caller.check)
             return await self.handler(call)
         return await call.service.pool.run(self._proven, call)
 

@@ -68,12 +68,23 @@ class Service:
     def __post_init__(self) -> None:
         """Make the threads."""
         self.closing = asyncio.Event()
-        self.pool = Pool(self.limits.threads, "store")
+        self._pools: list[Pool] = []
+        self.pool = self.make_pool(self.limits.threads, "store")
         self.waiting = Waiting(self)
         self._shared: dict[Callable[[Service], object], object] = {}
         self.callers = Callers()
         self._counted: collections.Counter[str] = collections.Counter()
         self._mutex = threading.Lock()
+
+    def make_pool(self, threads: int, name: str) -> Pool:
+        """Threads that end with the server."""
+        self._pools.append(Pool(threads, name))
+        return self._pools[-1]
+
+    @property
+    def running(self) -> int:
+        """Calls in all threads that have not returned: each keeps the process from ending."""
+        return sum(pool.running for pool in self._pools)
 
     def count(self, name: str) -> None:
         """Count a fallback of identity, by the name that it has in seed g.4. For any thread."""
@@ -102,6 +113,10 @@ class Service:
 
     def close(self) -> None:
         """Let go of threads and store."""
-        self.pool.close()
-        self.waiting.close()
+        self.end_calls()
         self.store.close()
+
+    def end_calls(self) -> None:
+        """Take no more calls of any thread."""
+        for pool in self._pools:
+            pool.close()

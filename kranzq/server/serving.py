@@ -99,7 +99,7 @@ def serve(options: Options, environ: Mapping[str, str], ready: Callable[[list[st
         urls = [url_of(one) for one in sockets]
         with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
             runner.run(_run(app, config, sockets, (*PARTS, _sweeping(sweeper)), lambda: ready(urls)))
-            if service.pool.running or service.waiting.running:
+            if service.running:
                 _leave(file, tells=bool(service.pool.running))  # a thread that waits would keep the process
 
 

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from kranzq.errors import KranzqError
-from kranzq.server.pool import Pool
 
 if TYPE_CHECKING:
     from kranzq.server.service import Service
@@ -28,8 +27,9 @@ class Waiting:
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._hints = Pool(1, "hints")  # one thread: the store tells each thread what came since its own last wait
-        self._asking = Pool(service.limits.waiting_threads, "waiting")
+        # One thread: the store tells each thread what came since its own last wait.
+        self._hints = service.make_pool(1, "hints")
+        self._asking = service.make_pool(service.limits.waiting_threads, "waiting")
         self._woken: set[asyncio.Future[None]] = set()
         self._rounds: set[asyncio.Future[None]] = set()
         self._watch: asyncio.Task[None] | None = None
@@ -37,11 +37,6 @@ class Waiting:
         """How many wait."""
         self.hints = 0
         """How often everybody was woken: read it before asking in vain, and no hint falls between."""
-
-    @property
-    def running(self) -> int:
-        """Calls of the store that have not returned."""
-        return self._asking.running + self._hints.running
 
     async def until_there_is_one(
         self, take: Callable[[], T | None], seconds: float, gone: asyncio.Task[None], asked_at: int
@@ -80,11 +75,6 @@ class Waiting:
         """Wake everybody when the server closes."""
         await self._service.closing.wait()
         self._wake()
-
-    def close(self) -> None:
-        """Take no more calls."""
-        self._hints.close()
-        self._asking.close()
 
     async def _next(self, seconds: float, gone: asyncio.Task[None]) -> bool:
         """Wait for the next hint, or until the client has gone; False when the time is over."""

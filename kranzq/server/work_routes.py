@@ -165,7 +165,6 @@ ROUTES: tuple[Route, ...] = (
         answers.Claimed,
         forms.ClaimBody,
         needs_agent=True,
-        proves=True,
     ),
     Route(
         "POST",

@@ -85,6 +85,8 @@ class AgentsContract:
 
         for text in (*odd, token_hash(token), agent.uid, "ann", new_token(), new_token(OPERATOR_PREFIX), AGENT_PREFIX):
             assert agents.by_token(text) is None, text[:60]
+        assert agents.by_tokens([*odd, token, new_token(), token]) == [None] * len(odd) + [agent, None, agent]
+        assert agents.by_tokens([]) == []
 
     def test_a_token_is_shown_by_nothing(self, door: Door) -> None:
         """It is in no repr, no JSON and no error, and neither is its hash."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
 from kranzq.model.agents import (
@@ -99,6 +99,10 @@ class MemoryAgents:
         with self._mutex:
             uids = {uid for uid, row in self._rows.items() if row.digest == digest}
             return next((one for one in self._now() if one.uid in uids and not one.expired), None)
+
+    def by_tokens(self, tokens: Sequence[str], /) -> list[Agent | None]:
+        """Whose tokens these are."""
+        return [self.by_token(token) for token in tokens]
 
     def named(self, name: str, /) -> list[Agent]:
         """Every agent of that name."""

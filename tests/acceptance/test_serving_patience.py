@@ -21,6 +21,7 @@ from kranzq import work
 from kranzq.model.work import ItemState
 from tests.hurried_server import CONNECTIONS
 from tests.laboratory import wait_for
+from tests.postgres_proxy import Proxy
 from tests.servers import Served, all_of, connected, raw, serving
 
 END_S = 5.0
@@ -289,6 +290,35 @@ def _claimed(crowd: list[socket.socket], number: int) -> list[str]:
         with contextlib.suppress(BlockingIOError):
             names.append(json.loads(one.recv(65536, socket.MSG_PEEK).rpartition(b"\r\n\r\n")[2])["item"]["id"])
     return names if len(names) >= number else []
+
+
+@pytest.mark.parametrize("calls", [True, False])
+def test_the_end_waits_for_no_database(tmp_path: Path, postgres_url: str, *, calls: bool) -> None:
+    """One that has fallen silent keeps neither a look at it nor a question about a token from being given up."""
+    with Proxy(postgres_url) as line, _at(tmp_path, line.url) as one, connected(one, tcp=False) as connection:
+        token = one.agent("ann")
+        assert one.ask("GET", "/v1/agent", token=token).status == 200
+        line.swallow()
+        connection.sendall(request("/v1/agent", token=token, method="GET") if calls else b"")
+        assert one.ask("GET", "/readyz").status == 503
+        begun = time.monotonic()
+        code = one.stop()
+        took = time.monotonic() - begun
+
+    assert code == 0
+    assert took < END_S
+
+
+@contextlib.contextmanager
+def _at(folder: Path, url: str) -> Iterator[Served]:
+    """A server on another database than its own."""
+    one = Served(folder)
+    one.url = url
+    try:
+        one.start()
+        yield one
+    finally:
+        one.kill()
 
 
 @contextlib.contextmanager

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import uuid
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from kranzq.backends.sql import rows
 from kranzq.backends.sql.database import Database, Row, Transaction
@@ -107,11 +108,17 @@ class SqlAgents:
 
     def by_token(self, token: str, /) -> Agent | None:
         """Whose token that is."""
-        if not is_token(token):
-            return None
-        digest = token_hash(token)
-        row = self._database.read(lambda transaction: transaction.one("agent_by_token", token_hash=digest), single=True)
-        return None if row is None else rows.agent(row)
+        return self.by_tokens([token])[0]
+
+    def by_tokens(self, tokens: Sequence[str], /) -> list[Agent | None]:
+        """Whose tokens these are."""
+        digests = [token_hash(token) if is_token(token) else None for token in tokens]
+        if not (asked := {digest for digest in digests if digest is not None}):
+            return [None] * len(digests)
+        hashes = json.dumps(sorted(asked))
+        found = self._database.read(lambda transaction: transaction.all("agents_by_token", hashes=hashes), single=True)
+        agents = {row["token_hash"]: rows.agent(row) for row in found}
+        return [agents.get(digest) if digest is not None else None for digest in digests]
 
     def named(self, name: str, /) -> list[Agent]:
         """Every agent of that name."""

@@ -142,13 +142,13 @@ def test_every_error_has_its_answer() -> None:
     assert {name for name, (status, _, _) in told.items() if status == 500} == {"KranzqError"}
 
 
-def test_nothing_is_done_for_nobody_while_the_store_is_away(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_done_for_nobody_while_the_store_is_away(app: App) -> None:
     """Whoever shows a token beside the key is told to come again; on the original paths only a name is lost."""
 
-    def away(_: str) -> None:
+    def away(_: list[str]) -> None:
         raise FAULTS["store"]
 
-    monkeypatch.setattr(app.door, "agents", SimpleNamespace(by_token=away))
+    app = App(app.service, Door(cast("Any", SimpleNamespace(by_tokens=away)), lambda: None), Table(ROUTES))
     said = {"headers": {"x-agent-token": new_token()}}
     new = {"title": "a", "payload": "b"}
 

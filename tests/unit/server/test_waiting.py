@@ -8,6 +8,7 @@ from collections.abc import Coroutine
 from types import SimpleNamespace
 from typing import Any, cast
 
+from kranzq.server.pool import Pool
 from kranzq.server.service import Limits
 from kranzq.server.waiting import Waiting
 
@@ -40,7 +41,8 @@ def waiting_for(hints: threading.Event, threads: int = 1) -> Waiting:
         return True
 
     store = SimpleNamespace(wait_for_work=wait_for_work)
-    service = SimpleNamespace(store=store, limits=Limits(waiting_threads=threads), closing=asyncio.Event())
+    limits = Limits(waiting_threads=threads)
+    service = SimpleNamespace(store=store, limits=limits, closing=asyncio.Event(), make_pool=Pool)
     return Waiting(cast("Any", service))
 
 
@@ -67,7 +69,6 @@ def test_one_that_hangs_up_lets_nobody_else_ask() -> None:
         for one in claimers:
             one.gone.cancel()
         hints.set()
-        waiting.close()
         return [*asked, claimers[0].asked], found
 
     assert asyncio.run(run()) == ([0, 0, 0, 0], None)
@@ -92,7 +93,6 @@ def test_whose_time_went_by_in_the_queue_asks_no_more() -> None:
         first.gone.cancel()
         await asyncio.gather(first.result, late.result, left.result)
         hints.set()
-        waiting.close()
         return [late.asked, left.asked]
 
     assert asyncio.run(run()) == [0, 0]

@@ -93,9 +93,9 @@ def test_a_scope_of_a_newer_program_is_left_out(items: SqliteItems) -> None:
 
 def test_a_token_is_found_by_its_index(items: SqliteItems) -> None:
     """A server asks with each call: that costs the same beside any number of agents."""
-    (command,) = statements("sqlite")["agent_by_token"]
+    (command,) = statements("sqlite")["agents_by_token"]
     connection = sqlite3.connect(items.path)
-    plan = [row[3] for row in connection.execute(f"explain query plan {command}", {"token_hash": "", "wall": 1})]
+    plan = [row[3] for row in connection.execute(f"explain query plan {command}", {"hashes": "[]", "wall": 1})]
     connection.close()
 
     assert any("USING INDEX kranzq_agents_token" in line for line in plan), plan

@@ -25,9 +25,10 @@ select *, coalesce(expires_at <= kranzq_now(), false) as expired from kranzq_age
 select *, coalesce(expires_at <= kranzq_now(), false) as expired from kranzq_agents
 where uid = :uid or folded = :folded order by created_at, uid;
 
--- name: agent_by_token
+-- name: agents_by_token
 select *, false as expired from kranzq_agents
-where token_hash = :token_hash and (expires_at is null or expires_at > kranzq_now());
+where token_hash = any (array(select h.value from json_array_elements_text(cast(:hashes as json)) h (value)))
+  and (expires_at is null or expires_at > kranzq_now());
 
 -- :life is -1 to keep the end, 0 for none.
 -- name: agent_rotate

@@ -25,9 +25,10 @@ select *, coalesce(expires_at <= :wall, false) as expired from kranzq_agents whe
 select *, coalesce(expires_at <= :wall, false) as expired from kranzq_agents
 where uid = :uid or folded = :folded order by created_at, uid;
 
--- name: agent_by_token
+-- name: agents_by_token
 select *, false as expired from kranzq_agents
-where token_hash = :token_hash and (expires_at is null or expires_at > :wall);
+where token_hash in (select value from json_each(:hashes))
+  and (expires_at is null or expires_at > :wall);
 
 -- :life is -1 to keep the end, 0 for none.
 -- name: agent_rotate
