@@ -1,4 +1,7 @@
-"""The verb `check`: settings, key, machine, queue. One line each; nothing is started and nothing is changed."""
+"""The verb `check`: settings, key, machine, queue. One line each; nothing is started and nothing is changed.
+
+With `--prove` everything that the promises rest on is tried as well, in a scratch folder that is removed afterwards.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kranzq.cli.numbers import Whole
 from kranzq.cli.say import clean, say, say_json, say_styled, shade
 from kranzq.errors import EXIT_FAILED, KranzqError, UsageFault
 from kranzq.wiring import checkouts, configuring, looking, trusting, working
@@ -20,20 +24,30 @@ _COLOURS = {"ok": "green", "warning": "yellow", "fault": "red"}
 
 
 @click.command()
+@click.option("--prove", is_flag=True, help="Try locks, renames, syncs, kills and recovery on this disk and kernel.")
+@click.option("--seconds", type=Whole(1, 3600), default=120, show_default=True, help="How long --prove tries.")
 @click.option("--json", "as_json", is_flag=True, help="For programs; keys are stable.")
 @click.pass_context
-def check(ctx: click.Context, as_json: bool) -> None:
+def check(ctx: click.Context, prove: bool, seconds: int, as_json: bool) -> None:
     """Look for trouble without starting anything: 0 when there is no fault, 1 otherwise."""
     checkout = checkouts.find_checkout(ctx.obj, os.environ)
     found = list(_checks(checkout, os.environ))
-    if as_json:
-        say_json({"checks": [one.to_json() for one in found]})
-    else:
+    told: dict[str, object] = {"checks": [one.to_json() for one in found]}
+    if not as_json:
         for one in found:
             say_styled(f"{shade(one.state.ljust(8), fg=_COLOURS[one.state])} {clean(f'{one.name}: {one.text}')}")
             if one.advice:
                 say(f"           {one.advice}")
-    ctx.exit(EXIT_FAILED if any(one.state == "fault" for one in found) else 0)
+    sound = all(one.state != "fault" for one in found)
+    if prove:
+        from kranzq.cli import proving
+
+        proved = proving.prove(checkout, seconds, quiet=as_json)
+        told |= proved.to_json()
+        sound = sound and proved.sound
+    if as_json:
+        say_json(told)
+    ctx.exit(0 if sound else EXIT_FAILED)
 
 
 def _checks(checkout: Checkout, environ: Mapping[str, str]) -> Iterator[Check]:

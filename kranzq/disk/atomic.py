@@ -143,6 +143,26 @@ def exchange_content(dir_fd: int, name: str, data: bytes, *, mode: int = 0o600) 
     return seen
 
 
+def kernel_renames(dir_fd: int) -> tuple[bool, bool]:
+    """Whether the kernel refuses to replace, and exchanges two names, in one step here; tried with two new files."""
+    one, other = temporary_name("one"), temporary_name("other")
+    found = []
+    for name in (one, other):
+        write_new(dir_fd, name, b"", sync=False)
+    try:
+        for flag, allowed in ((_NOREPLACE, errno.EEXIST), (_EXCHANGE, 0)):
+            try:
+                _rename2(dir_fd, one, dir_fd, other, flag)
+            except OSError as fault:
+                found.append(fault.errno == allowed)
+            else:
+                found.append(allowed == 0)
+    finally:
+        for name in (one, other):
+            remove(dir_fd, name)
+    return found[0], found[1]
+
+
 def remove(dir_fd: int, name: str) -> bool:
     """Unlink `name`; False when it was gone already."""
     try:

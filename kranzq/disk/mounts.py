@@ -10,6 +10,8 @@ NETWORK = frozenset(
     {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "glusterfs", "lustre", "ocfs2", "gfs2", "fuse.sshfs"}
 )
 """Types whose locks or renames other machines may not see."""
+KEEP_RENAMES = frozenset({"btrfs", "zfs", "bcachefs", "xfs", "ext3", "f2fs"})
+"""Types that keep a rename whole over a power cut however they were made; ext4 can be made without its journal."""
 _MOUNTS = "/proc/self/mountinfo"
 _ESCAPE = re.compile(r"\\([0-7]{3})")
 
@@ -37,6 +39,20 @@ def mount_at(path: str) -> Mount | None:
     except OSError:
         return None
     return mount_of(os.path.realpath(path), table)
+
+
+def keeps_renames(mount: Mount, device: int) -> bool | None:
+    """Whether a rename stays whole over a power cut on the file system of that device; None when that is not known."""
+    if mount.kind in KEEP_RENAMES:
+        return True
+    if mount.kind != "ext4":
+        return None
+    try:
+        disk = os.path.basename(os.readlink(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}"))
+        with open(f"/sys/fs/ext4/{disk}/journal_task", encoding="ascii") as file:
+            return file.read().strip().isdigit()
+    except OSError:
+        return None
 
 
 def mount_of(path: str, table: str) -> Mount | None:

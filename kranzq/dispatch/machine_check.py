@@ -15,7 +15,7 @@ import sys
 import time
 from collections.abc import Iterator
 
-from kranzq.disk.mounts import NETWORK, mount_at
+from kranzq.disk.mounts import NETWORK, keeps_renames, mount_at
 from kranzq.dispatch.checkup import Check
 from kranzq.liveness import machine_id, proc_is_ours
 from kranzq.model.checkout import Checkout
@@ -64,6 +64,11 @@ def _file_system(checkout: Checkout) -> Check:
     if mount.kind not in KNOWN_GOOD:
         advice = "If it is local and keeps renames whole over a power cut, all is well"
         return Check("file system", "warning", f"{text}: not one of those that were tried", advice)
+    if keeps_renames(mount, os.stat(path).st_dev) is False:
+        advice = (
+            "Give it one (tune2fs -O has_journal), or accept that the entries of a power cut's last instants are lost"
+        )
+        return Check("file system", "warning", f"{text}, without a journal: a power cut may undo a rename", advice)
     return Check("file system", "ok", text)
 
 

@@ -1,0 +1,25 @@
+"""Trials on the user's own disk and kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from kranzq.model.checkout import Checkout
+
+if TYPE_CHECKING:
+    from kranzq.model.trial import Kept, Trial
+
+
+def trials(checkout: Checkout, seconds: float) -> Iterator[Trial]:
+    """Each trial as it ends, in about so many seconds. Raises StoreUnavailable."""
+    from kranzq.prove.proof import prove
+
+    return prove(checkout, seconds)
+
+
+def kept(done: list[Trial]) -> list[Kept]:
+    """How far each promise holds here, by these trials."""
+    from kranzq.model.trial import kept as judged
+
+    return list(judged(done))
