@@ -11,7 +11,7 @@ from kranzq.server import work_answers as answers
 from kranzq.server import work_bodies as forms
 from kranzq.server.errors import Form, answer_to
 from kranzq.server.routing import Call, Route
-from kranzq.server.work_routes import new_item, wanted
+from kranzq.server.work_routes import give_back, new_item, wanted
 
 _TOLD = ("error", "code", "state", "cancelled")
 
@@ -24,15 +24,23 @@ def enqueue(call: Call) -> object:
 
 
 def claim(call: Call) -> object:
-    """Take up to so many."""
+    """Take up to so many. Those of a client that has hung up meanwhile go back at once."""
     said: forms.ManyClaimsBody = call.body
     check_number("limit", said.limit, 1, MOST_BATCH)
     found: list[ItemClaim] = []
     for one in wanted(call, said):
         if len(found) < said.limit:
-            found += call.service.store.claim_many(
-                call.caller.holder, one, limit=said.limit - len(found), lease_ms=said.lease_ms
-            )
+            try:
+                found += call.service.store.claim_many(
+                    call.caller.holder, one, limit=said.limit - len(found), lease_ms=said.lease_ms
+                )
+            except KranzqError:
+                if not found:
+                    raise
+                break  # what was claimed of another kind before must be told: nobody else would know whose it is
+    if call.has_hung_up:
+        for claimed in found:
+            give_back(call, claimed)
     return {"claims": [claim_json(one) for one in found]}
 
 

@@ -6,6 +6,7 @@ holders that were given by their names only.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -32,14 +33,15 @@ class Callers:
 
     _uids: OrderedDict[str, float] = field(default_factory=OrderedDict)
     _names: OrderedDict[str, float] = field(default_factory=OrderedDict)
+    _mutex: threading.Lock = field(default_factory=threading.Lock)
 
     def note_uid(self, uid: str) -> None:
         """Somebody who is known by token."""
-        _note(self._uids, uid)
+        self._note(self._uids, uid)
 
     def note_name(self, name: str) -> None:
         """Somebody who only says so."""
-        _note(self._names, folded(name))
+        self._note(self._names, folded(name))
 
     def is_live(self, *, uid: str = "", name: str = "") -> bool:
         """Whether that one has called lately."""
@@ -48,7 +50,15 @@ class Callers:
 
     def live_names(self) -> list[str]:
         """Those that are known by name only."""
-        return [name for name, at in tuple(self._names.items()) if time.monotonic() - at < LIVE_S]
+        with self._mutex:
+            return [name for name, at in self._names.items() if time.monotonic() - at < LIVE_S]
+
+    def _note(self, seen: OrderedDict[str, float], who: str) -> None:
+        with self._mutex:
+            seen[who] = time.monotonic()
+            seen.move_to_end(who)
+            while len(seen) > _MOST_SEEN:
+                seen.popitem(last=False)
 
 
 def note_actor(call: Call, site: str, named: str) -> None:
@@ -78,10 +88,3 @@ def _names() -> Iterator[str]:
         yield from (f"m4.actor_{kind}.{site}" for site in SITES)
     yield from (TOKEN_UNKNOWN, TOKEN_INDEX_AWAY, "m4.token_on_lan_key")
     yield from (RESOLVE_UNIDENTIFIED, RESOLVE_STORE_ERROR, "cron.fire_by_name")
-
-
-def _note(seen: OrderedDict[str, float], who: str) -> None:
-    seen[who] = time.monotonic()
-    seen.move_to_end(who)
-    while len(seen) > _MOST_SEEN:
-        seen.popitem(last=False)

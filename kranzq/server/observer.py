@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from kranzq.backend.watching import Watch
+from kranzq.backend.watching import Seen, Watch
 from kranzq.errors import KranzqError, StoreUnavailable, TryLater
 from kranzq.server.event_log import RESYNC, EventLog
 
@@ -139,14 +139,16 @@ class Observer:
 
     def _look(self, source: Source) -> None:
         try:
-            seen = source.watch.look()
-        except (KranzqError, OSError) as fault:
+            self._note(source, source.watch.look())
+        except Exception as fault:  # noqa: BLE001 - whatever it was: without this thread all streams were silent for ever
+            is_ours = not isinstance(fault, KranzqError | OSError)
             if source.fault is None:
-                self._tell(f"{source.kind}: {fault}")
-            source.fault, source.is_late = fault, source.is_late or not source.has_begun
-            return
+                self._tell(f"{source.kind}: {repr(fault) if is_ours else fault}")
+            source.fault, source.is_late = fault, source.is_late or is_ours or not source.has_begun
+
+    def _note(self, source: Source, seen: Seen) -> None:
         source.fault, source.has_begun = None, True
-        why = "the server could not look at first" if source.is_late else seen.lost
+        why = "the server could not look for a while" if source.is_late else seen.lost
         source.is_late = False
         if why:
             self.log.add(RESYNC, {"why": why})
@@ -163,6 +165,6 @@ class Observer:
 def _hinted(group: Group) -> bool:
     try:
         return group.hint(HINT_S)
-    except KranzqError:
+    except Exception:  # noqa: BLE001 - a look is taken all the same, and says what is wrong
         time.sleep(HINT_S)
         return False

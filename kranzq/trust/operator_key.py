@@ -84,10 +84,9 @@ class OperatorKey:
         with self._mutex:
             if mark != self._seen:
                 try:
-                    self._key = self.read()
-                except KranzqError:
-                    self._key = None
-                self._seen = mark
+                    self._key, self._seen = self.read(), mark
+                except KranzqError:  # perhaps only for a moment, as when no more files may be open: read it again
+                    self._key = self._seen = None
             return self._key
 
     @contextlib.contextmanager

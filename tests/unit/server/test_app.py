@@ -175,6 +175,44 @@ def test_what_was_claimed_for_a_client_that_hung_up_goes_back(app: App) -> None:
     assert (kept.state, again[2]["attempt"]) == (work.ItemState.CLAIMED, 2)
 
 
+def test_many_that_were_claimed_for_a_client_that_hung_up_go_back(app: App) -> None:
+    """Each of them, and none has used up an attempt."""
+    many = [app.service.store.enqueue(work.NewItem("a", "b")).entry.id for _ in range(3)]
+    token = app.service.store.agents.add("worker").token
+    gone = {"kranzq.connection": SimpleNamespace(disconnected=True), "headers": {"authorization": f"Bearer {token}"}}
+    ask(app, "POST", "/v1/work/claim/batch", {"limit": 2}, **gone)
+    after = [app.service.store.show(item) for item in many]
+
+    assert [(one.state, one.attempts, one.declined) for one in after] == [
+        (work.ItemState.OPEN, 1, 1),
+        (work.ItemState.OPEN, 1, 1),
+        (work.ItemState.OPEN, 0, 0),
+    ]
+
+
+def test_what_was_claimed_of_one_kind_is_told_though_the_next_one_fails(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A fault would say that nothing was changed, and its holder would not know what it has."""
+    store = app.service.store
+    for kind in ("a", "b"):
+        store.enqueue(work.NewItem("a title", "b", kind, id=f"item-{kind}"))
+    token, claim_many = store.agents.add("worker").token, store.claim_many
+
+    def fails_at_b(holder: Any, wanted: work.Wanted, **said: Any) -> Any:
+        if wanted.kind == "b":
+            raise FAULTS["locked"]
+        return claim_many(holder, wanted, **said)
+
+    monkeypatch.setattr(store, "claim_many", fails_at_b)
+    said = {"headers": {"authorization": f"Bearer {token}"}}
+    first = ask(app, "POST", "/v1/work/claim/batch", {"limit": 5, "kinds": ["a", "b"]}, **said)
+    second = ask(app, "POST", "/v1/work/claim/batch", {"limit": 5, "kinds": ["a", "b"]}, **said)
+
+    assert (first[0], [one["item"]["id"] for one in first[2]["claims"]]) == (200, ["item-a"])
+    assert (second[0], second[2]["code"]) == (503, "later")
+
+
 def test_what_is_shown_has_the_types_of_the_page(app: App) -> None:
     """Answers fit the types of their routes, to the last field."""
     token = app.service.store.agents.add("worker", groups=("g",)).token

@@ -139,6 +139,19 @@ def test_a_fault_of_one_watch_does_not_keep_the_others() -> None:
     assert len(said) == 1
 
 
+def test_a_fault_of_ours_ends_no_stream() -> None:
+    """Whatever a look raises or sees: it is said, and who listens looks anew when the next one is well."""
+    said: list[str] = []
+    odd = Seen(({"what": object()},))
+    observer = observer_of(Scripted([Seen(), ValueError("a surprise"), odd, Seen(({"next": 1},))]), said=said)
+    observer.listen(Ears())
+    wait_for(lambda: "kind-0" in told(observer), "the next one is told")
+    observer.close()
+
+    assert told(observer) == ["resync", "resync", "kind-0"]
+    assert [one.partition("(")[0] for one in said] == ["kind-0: ValueError", "kind-0: TypeError"]
+
+
 def test_a_store_that_does_not_answer_does_not_keep_the_queue() -> None:
     """Each has a thread of its own: missions are told while a database is away."""
     stuck, let_go = threading.Event(), threading.Event()

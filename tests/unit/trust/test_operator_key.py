@@ -57,6 +57,21 @@ def test_those_who_make_it_at_once_get_the_same(state: str) -> None:
     assert os.listdir(state) == ["server.key"]
 
 
+def test_a_key_that_cannot_be_read_for_a_moment_opens_again(state: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As when no more files may be open: the file is the same one as before, and is read once more."""
+    held = OperatorKey(state)
+    key = held.make()
+
+    def full(*_: object, **__: object) -> None:
+        raise UnsafePath(held.path, "too many open files")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(module, "read_own", full)
+        meanwhile = held.current()
+
+    assert (meanwhile, held.current()) == (None, key)
+
+
 def test_looking_makes_nothing(state: str) -> None:
     """A key that is not there is refused with what to type, and opens nothing."""
     with pytest.raises(Refused, match="not there") as caught:
