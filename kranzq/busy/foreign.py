@@ -203,8 +203,8 @@ def _judged(dir_fd: int, name: str) -> LockSeen | None:
         return LockSeen(Liveness.UNKNOWN, fault.why, changed, seen.st_ino, None, stat.S_ISDIR(seen.st_mode))
     if found is None:
         return None
-    judged = judge_holder_record(found.data)
     changed = max(found.stat.st_mtime, found.stat.st_ctime)
+    judged = judge_holder_record(found.data, changed)
     return LockSeen(judged.verdict, judged.evidence, changed, found.stat.st_ino, found.data)
 
 

@@ -85,28 +85,43 @@ def judge_claim(pid: int, suffix: str | None, claimed_at: float) -> Judgement:
         if suffix in {suffix_k4(token), suffix_k3(token)}:
             return Judgement(Liveness.ALIVE, f"process {pid} runs and its start matches the claim")
         return Judgement(Liveness.GONE, f"pid {pid} now belongs to another process: its start does not match the claim")
-    started = _wall_start(pid)
-    if started is not None and started > claimed_at + _WALL_SLACK:
-        late = started - claimed_at
+    if (late := _seconds_after(pid, claimed_at)) is not None:
         return Judgement(Liveness.GONE, f"pid {pid} now belongs to a process that started {late:.0f} s after the claim")
     return Judgement(Liveness.ALIVE, f"process {pid} runs, by its bare pid: the claim does not say when it started")
 
 
-def judge_holder_record(data: bytes) -> Judgement:
-    """Whether the holder in one of kranz's lock files lives. What cannot be read is *unknown*, never *gone*."""
-    if not data.strip():
-        return Judgement(Liveness.UNKNOWN, "the lock record is empty")
+def judge_holder_record(data: bytes, changed_at: float) -> Judgement:
+    """Whether the holder in one of kranz's lock files lives. What cannot be read is *unknown*, never *gone*.
+
+    But for what was last changed, in wall-clock seconds, before this machine was started: a power cut leaves records
+    empty, cut off or full of zeros, and whoever wrote them went with it.
+    """
     record = HolderRecord.parse(data)
     if record is None:
-        return Judgement(Liveness.UNKNOWN, "the lock record does not begin with a process id")
+        what = "does not begin with a process id" if data.strip() else "is empty"
+        if changed_at + _WALL_SLACK < boot_time():
+            return Judgement(Liveness.GONE, f"the lock record {what}, and is older than this start of the machine")
+        return Judgement(Liveness.UNKNOWN, f"the lock record {what}")
     seen = judge_here(record.pid, None)
-    if seen.verdict is not Liveness.ALIVE or not record.token:
+    if seen.verdict is not Liveness.ALIVE:
         return seen
+    if not record.token:
+        late = _seconds_after(record.pid, changed_at)
+        if late is None:
+            return seen
+        evidence = f"pid {record.pid} now belongs to a process that started {late:.0f} s after the lock was written"
+        return Judgement(Liveness.GONE, evidence)
     token = kranz_token(record.pid)
     if token is None or token == record.token:
         return judge_here(record.pid, None) if token is None else seen
     evidence = f"pid {record.pid} now belongs to another process ({token}, the holder was {record.token[:80]})"
     return Judgement(Liveness.GONE, evidence)
+
+
+def _seconds_after(pid: int, wrote_at: float) -> float | None:
+    """By how much a process began later than something was written; None when it did not, as far as can be told."""
+    started = _wall_start(pid)
+    return started - wrote_at if started is not None and started > wrote_at + _WALL_SLACK else None
 
 
 def _wall_start(pid: int) -> float | None:

@@ -294,8 +294,21 @@ def test_only_proven_death_frees_a_lock_record(gone: int, zombie: int) -> None:
         b"soon\n": Liveness.UNKNOWN,
     }
 
-    assert {data: judge_holder_record(data).verdict for data in records} == records
-    assert judge_holder_record(b"").evidence == "the lock record is empty"
+    now = time.time()
+    assert {data: judge_holder_record(data, now).verdict for data in records} == records
+    assert judge_holder_record(b"", now).evidence == "the lock record is empty"
+
+
+def test_a_damaged_lock_record_of_an_earlier_start_is_gone() -> None:
+    """Nobody who wrote before the machine was started lives; who has a token of this start is judged by it alone."""
+    before = boot_time() - 60
+    token = kranz_token(os.getpid())
+    assert token is not None
+
+    assert judge_holder_record(b"", before).verdict is Liveness.GONE
+    assert "older than this start" in judge_holder_record(b"\0" * 40, before).evidence
+    assert judge_holder_record(str(os.getpid()).encode(), before).verdict is Liveness.GONE
+    assert judge_holder_record(HolderRecord(os.getpid(), 1, token, 0).render(), before).verdict is Liveness.ALIVE
 
 
 def test_what_proc_does_not_show_still_exists(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -307,7 +320,7 @@ def test_what_proc_does_not_show_still_exists(monkeypatch: pytest.MonkeyPatch) -
 
     assert judge(mine).verdict is Liveness.ALIVE
     assert judge_claim(mine.pid, "0123456789abcdef", 0).verdict is Liveness.ALIVE
-    assert judge_holder_record(HolderRecord(mine.pid, 1, "another:12", 0).render()).verdict is Liveness.ALIVE
+    assert judge_holder_record(HolderRecord(mine.pid, 1, "another:12", 0).render(), 1.0).verdict is Liveness.ALIVE
     identity = identity_of(mine.pid)
     assert identity is not None
     assert identity.start_ticks is None
@@ -357,7 +370,7 @@ while time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK") < old.s
 second = start(4711)
 record = HolderRecord(first, 1, token, 0).render()
 print(first == second, judge(old).verdict.value, judge_claim(first, suffix_k4(token), time.time()).verdict.value,
-      judge_claim(first, suffix_k3(token), 0).verdict.value, judge_holder_record(record).verdict.value,
+      judge_claim(first, suffix_k3(token), 0).verdict.value, judge_holder_record(record, time.time()).verdict.value,
       judge(identity_of(second)).verdict.value)
 os.kill(second, 9); os.waitpid(second, 0)
 """

@@ -29,6 +29,7 @@ def age(path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
     """Let a file look untouched for so long: its times cannot be set back, so the clock goes forward."""
     now = path.stat().st_ctime + seconds
     monkeypatch.setattr("kranzq.busy.foreign.time.time", lambda: now)
+    monkeypatch.setattr("kranzq.liveness.kranz.boot_time", lambda: now - 2 * BACKSTOP_S)
 
 
 def test_kranz_reads_our_record(queue: int, tmp_path: Path) -> None:
@@ -85,6 +86,24 @@ def test_b38_an_unreadable_lock_is_honoured_for_an_hour(
     lock.let_go()
 
 
+@pytest.mark.parametrize(
+    "content", [b"", b"\0" * 60, b"\0" * 30 + b"4000-8000-000000000000:12345\n0\n", str(os.getppid()).encode(), b"1"]
+)
+def test_a_lock_that_a_power_cut_damaged_is_taken_at_once(
+    queue: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes
+) -> None:
+    """Empty, zeros, a half of it, or a number that is somebody else's now: older than this start, it holds up nobody."""
+    (tmp_path / LOCK).write_bytes(content)
+    assert KranzLock(queue).take() is not None
+
+    started = (tmp_path / LOCK).stat().st_ctime + 10
+    monkeypatch.setattr("kranzq.liveness.kranz.boot_time", lambda: started)
+    monkeypatch.setattr("kranzq.liveness.kranz.start_ticks", lambda pid: 100)
+    lock = KranzLock(queue)
+    assert lock.take() is None
+    assert int((tmp_path / LOCK).read_bytes().split(b"\n")[0]) == os.getpid()
+
+
 def test_another_ones_lock_is_not_released(queue: int, tmp_path: Path) -> None:
     """Whoever lets go removes the file that it put there and never one that came into its place."""
     lock = KranzLock(queue)
@@ -104,11 +123,11 @@ def test_a_dead_lock_that_was_replaced_while_it_was_judged_stays(
     (tmp_path / LOCK).write_text(f"{gone_pid()}\n")
     fresh = HolderRecord(os.getppid(), 0, kranz_token(os.getppid()) or "", 0).render()
 
-    def judge(data: bytes) -> object:
+    def judge(data: bytes, changed_at: float) -> object:
         if data != fresh:  # the other one is quicker: dead lock away, its own there
             (tmp_path / LOCK).unlink()
             (tmp_path / LOCK).write_bytes(fresh)
-        return judge_holder_record(data)
+        return judge_holder_record(data, changed_at)
 
     monkeypatch.setattr(foreign, "judge_holder_record", judge)
 
