@@ -92,7 +92,7 @@ def test_b38_an_unreadable_lock_is_honoured_for_an_hour(
 def test_a_lock_that_a_power_cut_damaged_is_taken_at_once(
     queue: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes
 ) -> None:
-    """Empty, zeros, a half of it, or a number that is somebody else's now: older than this start, it holds up nobody."""
+    """Empty, zeros, half of it, or a number that is somebody else's now: older than this start it holds up nobody."""
     (tmp_path / LOCK).write_bytes(content)
     assert KranzLock(queue).take() is not None
 
