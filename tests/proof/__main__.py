@@ -1,6 +1,6 @@
 """The laboratory: kills, breaks and cuts off the real program at every point, and prints what came of it.
 
-    scripts/lab PART... [--seconds S] [--seed N] [--jobs N] [--only NAME] [--out FOLDER]
+    scripts/lab PART...|all|page [--seconds S] [--seed N] [--jobs N] [--only NAME] [--out FOLDER]
 
 `all` runs every part. What a part found is kept as JSON in the folder (`build/lab`), from which `page` writes the
 numbers into docs/explanation/proof.md. Exit code 1 when anything was found.
@@ -22,16 +22,25 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from tests.proof import page
 from tests.proof.asked import Asked, Result
 
 REPO = Path(__file__).resolve().parents[2]
-PARTS: dict[str, str] = {}
+PARTS: dict[str, str] = {
+    "kill": "kill the real program at each call by which it changes something, and recover",
+    "planted": "remove each safety measure in turn; what is to find that must find it",
+    "prove": "kranzq check --prove, on the disk of this machine",
+    "storm": "everybody at once, killed, stopped and refused; what was lost, doubled or met",
+}
 """Each part, with what it does; its module has the function `run`."""
 
 
 def main(words: list[str]) -> int:
     """Run what is asked; the exit code."""
     asked = _parser().parse_args(words)
+    if asked.part == ["page"]:
+        page.write(Path(asked.out), PARTS)
+        return 0
     parts = list(PARTS) if "all" in asked.part else asked.part
     out = Path(asked.out)
     out.mkdir(parents=True, exist_ok=True)
@@ -46,7 +55,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         "scripts/lab", description=f"{__doc__}\n{listed}", formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("part", nargs="+", choices=[*PARTS, "all"], metavar="PART")
+    parser.add_argument("part", nargs="+", choices=[*PARTS, "all", "page"], metavar="PART")
     parser.add_argument("--seconds", type=float, help="about so long for each part, with a choice by the seed")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="trials at the same time")
@@ -64,10 +73,10 @@ def _run(part: str, words: argparse.Namespace, out: Path) -> bool:
     result = run(Asked(folder, words.seed, words.jobs, words.seconds, tuple(words.only)))
     took = time.monotonic() - began
     for name, count in result.counts.items():
-        print(f"  {name:32} {count:>12,}" if isinstance(count, int) else f"  {name:32} {count:>12}")
+        print(f"  {name:44} {count:>12,}" if isinstance(count, int) else f"  {name:44} {count:>12}")
     for fault in result.faults:
         print(f"  FOUND  {fault}")
-    print(f"  {'took':32} {took:>10.0f} s", flush=True)
+    print(f"  {'took':44} {took:>10.0f} s", flush=True)
     if result.faults:
         print(f"  what it left is in {folder}")
     else:

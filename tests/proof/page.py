@@ -1,0 +1,65 @@
+"""Write the numbers of docs/explanation/proof.md from what the parts of the laboratory found last."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "explanation" / "proof.md"
+BEGIN, END = "<!-- Numbers, written by scripts/lab page. -->", "<!-- End of the numbers. -->"
+
+
+def write(out: Path, parts: Mapping[str, str]) -> None:
+    """Put the numbers of all parts that have a result between the two marks."""
+    text = PAGE.read_text()
+    before, _, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not end:
+        raise SystemExit(f"{PAGE} has lost its marks: {BEGIN} … {END}")
+    found = [json.loads(path.read_text()) for part in parts if (path := out / f"{part}.json").exists()]
+    PAGE.write_text(f"{before}{BEGIN}\n\n{numbers(found, parts)}\n{END}{after}")
+
+
+def numbers(found: Sequence[Mapping[str, Any]], parts: Mapping[str, str]) -> str:
+    """The section of each part: how to repeat it, what was counted, and its tables."""
+    return "\n".join(line for one in found for line in _section(one, parts[one["part"]]))
+
+
+def _section(one: Mapping[str, Any], what: str) -> Iterator[str]:
+    machine = one["machine"]
+    yield f"### `{one['part']}`: {what}"
+    yield ""
+    took = f"`{one['command']}` took {_long(one['seconds'])}"
+    yield f"{took} on {machine['machine']}, Python {machine['python']}, commit {machine['commit']}."
+    yield ""
+    yield from _table([{"counted": name, "": shown(count)} for name, count in one["counts"].items()])
+    for fault in one["faults"]:
+        yield f"- **found:** {fault}"
+    for title, rows in one["tables"].items():
+        if rows:
+            yield f"{title[:1].upper()}{title[1:]}:"
+            yield ""
+            yield from _table(rows)
+
+
+def _table(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    heads = list(rows[0]) if rows else []
+    if heads:
+        yield f"| {' | '.join(heads)} |"
+        yield f"|{'---|' * len(heads)}"
+        yield from (f"| {' | '.join(shown(row.get(head, '')) for head in heads)} |" for row in rows)
+        yield ""
+
+
+def shown(value: object) -> str:
+    """A number as it is read, a text as a cell of a table."""
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:g}" if isinstance(value, float) else str(value).strip().replace("|", "\\|").replace("\n", " ")
+
+
+def _long(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
