@@ -18,22 +18,38 @@ class Hints:
 
     def __init__(self) -> None:
         self._count = 0
-        self._changed = threading.Condition()
+        self._mutex = threading.Lock()
+        """Not a Condition: a signal that raises while one is entered leaves it locked."""
+        self._gates: set[threading.Lock] = set()
         self._seen = threading.local()
 
     def note(self) -> None:
         """Something may have changed: wake everybody who waits."""
-        with self._changed:
+        with self._mutex:
             self._count += 1
-            self._changed.notify_all()
+            while self._gates:
+                self._gates.pop().release()
 
     def wait(self, seconds: float) -> bool:
         """Wait for one that this thread has not seen; its first call knows nothing yet and returns at once."""
         seen = getattr(self._seen, "count", -1)
-        with self._changed:
-            found = self._changed.wait_for(lambda: self._count != seen, seconds)
-            self._seen.count = self._count
-        return found
+        if self._count == seen and seconds > 0:
+            self._pause(seen, seconds)
+        now = self._seen.count = self._count
+        return now != seen
+
+    def _pause(self, seen: int, seconds: float) -> None:
+        gate = threading.Lock()
+        gate.acquire()
+        try:
+            with self._mutex:
+                if self._count != seen:
+                    return
+                self._gates.add(gate)
+            gate.acquire(timeout=seconds)
+        finally:
+            with self._mutex:
+                self._gates.discard(gate)
 
 
 class Glances:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -183,3 +185,40 @@ def test_who_never_waits_listens_to_nothing(postgres_url: str) -> None:
 
         assert listening(postgres_url) == []
         assert "kranzq-listener" not in {thread.name for thread in threading.enumerate()}
+
+
+def test_who_was_interrupted_holds_nobody_up() -> None:
+    """Wherever a signal raises in one that waits or tells: others tell and wait as before."""
+    main = threading.main_thread()
+    if threading.current_thread() is not main:
+        pytest.skip("signals are for the main thread")
+
+    def raised(*_: object) -> None:
+        raise InterruptedError
+
+    def interrupt() -> None:
+        assert main.ident is not None
+        while asked.acquire(timeout=10):
+            time.sleep(random.uniform(0, 1e-4))
+            signal.pthread_kill(main.ident, signal.SIGUSR1)
+
+    hints, asked = Hints(), threading.Semaphore(0)
+    before = signal.signal(signal.SIGUSR1, raised)
+    threading.Thread(target=interrupt, daemon=True).start()
+    try:
+        for _ in range(300):
+            try:
+                asked.release()
+                while True:
+                    hints.wait(0)
+                    hints.note()
+            except InterruptedError:
+                pass
+            other = threading.Thread(target=hints.note, daemon=True)
+            other.start()
+            other.join(10)
+            assert not other.is_alive()
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+    assert hints.wait(0)
