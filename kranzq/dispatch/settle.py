@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from kranzq.backend import MissionQueue
 from kranzq.disk.leavings import sweep_temporaries
-from kranzq.dispatch.aftermath import note_tree
+from kranzq.dispatch.aftermath import tree_left
 from kranzq.dispatch.evidence import LIBRARY
 from kranzq.dispatch.parts import Parts
 from kranzq.dispatch.retention import is_gone
@@ -23,6 +23,7 @@ from kranzq.model.clock import rfc3339, seconds_of
 from kranzq.model.item_policy import decide_item
 from kranzq.model.outcome import Ending, Fate, NotStarted, Outcome, Retire, Return, Rotate, fate_name
 from kranzq.model.policy import Counters, decide
+from kranzq.model.tree import Tree
 from kranzq.runs.folders import CANCEL, RunFolder, Runs
 from kranzq.runs.record import EntryIdentity, ExitRecord, RunRecord
 
@@ -54,11 +55,10 @@ def settle(
     """
     settled = None
     if queue.still_there(claimed):  # looked at first: without its claim there may be no directory for the lock either
-        if record is not None:
-            _note_tree(parts, runs, record, told)  # before the lock: it reads much
+        tree = _tree_left(parts, runs, record, told) if record is not None else None  # before the lock: it reads much
         with queue.change():
             if queue.still_there(claimed):
-                settled = settle_place(parts, queue, runs, claimed.place, record, told=told)
+                settled = settle_place(parts, queue, runs, claimed.place, record, told=told, tree=tree)
     if settled is not None:
         return _handed_in(parts, queue, runs, claimed, record, settled) if claimed.place.is_item else settled
     if record is not None:
@@ -80,16 +80,18 @@ def _handed_in(
     return replace(settled, waits=why)
 
 
-def _note_tree(parts: Parts, runs: Runs, record: RunRecord, told: ExitRecord | None) -> None:
+def _tree_left(parts: Parts, runs: Runs, record: RunRecord, told: ExitRecord | None) -> Tree | None:
+    """What a run without an end left in the tree. Only told: others may record its end meanwhile, under the lock."""
     folder = runs.open(record.mission, record.run)
     if folder is None:
-        return
+        return None
     with folder:
         current = folder.read() or record
-        if current.state != "ended":
-            end = folder.read_exit(current.nonce) or told
-            ending = ending_of(current, end, cancel=folder.wished(CANCEL) is not None)
-            note_tree(parts.checkout, folder, current, ending, end)
+        if current.state == "ended":
+            return None
+        end = folder.read_exit(current.nonce) or told
+        ending = ending_of(current, end, cancel=folder.wished(CANCEL) is not None)
+        return tree_left(parts.checkout, folder, current, ending, end)
 
 
 def settle_without_claim(
@@ -140,8 +142,9 @@ def settle_place(
     record: RunRecord | None,
     *,
     told: ExitRecord | None = None,
+    tree: Tree | None = None,
 ) -> Settled | None:
-    """As `settle`, for a claim or an entry that is there; `change` must be held."""
+    """As `settle`, for a claim or an entry that is there; `change` must be held. `tree` is kept with an end."""
     if record is None and place.is_item:
         return Settled(Ending(Outcome.NEVER_BEGAN, "the record of its run is gone", counted=False), Return())
     if record is None:
@@ -155,6 +158,7 @@ def settle_place(
         current = (folder.read() if folder is not None else None) or record
         is_decided = current.state == "ended"
         if not is_decided:
+            current = replace(current, tree=tree or current.tree)
             number = _decided(parts, queue, runs, folder, current, told)
             current = stack.enter_context(number)
             if folder is not None:

@@ -8,6 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from kranzq.dispatch import aftermath
+from kranzq.model.outcome import Outcome
+from kranzq.model.tree import Tree
+from kranzq.runs.tree import look_at_tree
+from kranzq.wiring import checkouts, dispatching
 from tests.laboratory import Laboratory, is_alive, wait_for
 from tests.scenes import kill_points
 
@@ -90,3 +95,21 @@ def test_a_recovery_killed_before_any_change_of_the_disk_is_repeated(
         if killed == 0:
             return
     pytest.fail("recovery never came to its end")
+
+
+def test_an_end_that_another_recorded_meanwhile_is_not_written_over(
+    lab: Laboratory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To look at the tree takes long, so nobody holds the lock then: a second recovery settles the run before we do."""
+    crash(lab, "a mission whose keeper was killed")
+
+    def long_look(root: str, lock: str | None) -> Tree | None:
+        lab.run("recover", "--yes")
+        return look_at_tree(root, lock)
+
+    monkeypatch.setattr(aftermath, "look_at_tree", long_look)
+    dispatching.recover(checkouts.find_checkout(str(lab.root), os.environ), os.environ)
+
+    [record] = lab.records("m1")
+    assert (record.state, record.outcome) == ("ended", Outcome.INTERRUPTED)
+    assert record.tree is not None
