@@ -77,10 +77,10 @@ class ItemWatch:
 
     def _opened(self) -> Sweeper:
         settings = self._items.settings
-        store = self._items.store()
+        sweeper = self._items.sweeper_of(self._items.store())
         if settings.path is not None:
-            self._watch_file(settings.path)
-        return self._items.sweeper_of(store)
+            self._watch_file(settings.path)  # last: were this called again, the file would be watched twice
+        return sweeper
 
     def _wait(self) -> bool:
         """Until there may be work, or it is time to sweep; whether there may be work."""

@@ -11,7 +11,7 @@ import time
 from typing import TYPE_CHECKING
 
 from kranzq.dispatch.item_leases import held_of
-from kranzq.errors import ClaimLost, KranzqError, NotFound
+from kranzq.errors import ClaimLost, ItemLost, KranzqError, NotFound
 from kranzq.events import Warned, emit
 from kranzq.model.item_run import ItemOfRun
 from kranzq.model.outcome import Ending, Fate, Outcome, Park, Retire, Wait
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from kranzq.dispatch.items import Items
     from kranzq.dispatch.parts import Parts
     from kranzq.model.claim import Claimed
+    from kranzq.model.work import Held
     from kranzq.runs.record import RunRecord
 
 TAIL_BYTES = 16 * 1024
@@ -102,8 +103,7 @@ def _settle(store: WorkStore, item: ItemOfRun, ending: Ending, fate: Fate, tail:
         case Outcome.SUCCEEDED, Retire():
             store.finish(held, Outcome.SUCCEEDED, tail)
         case Outcome.CANCELLED, _:
-            store.heartbeat(held)  # only its holder may end it: cancelling asks for no attempt
-            store.cancel(item.id, wish or reason or "it was cancelled where it ran")
+            _cancel(store, held, wish or reason or "it was cancelled where it ran")
         case _, Park(why):
             store.finish(held, Outcome.FAILED, _plain(f"{why}\n\n{tail}").strip())
         case _, Retire():
@@ -114,6 +114,17 @@ def _settle(store: WorkStore, item: ItemOfRun, ending: Ending, fate: Fate, tail:
             store.release(held, reason or "it was interrupted")
         case _:
             store.release(held, reason or ending.outcome.value, declined=True)
+
+
+def _cancel(store: WorkStore, held: Held, why: str) -> None:
+    """Cancel an item, as its holder."""
+    try:
+        store.heartbeat(held)  # only its holder may end it: cancelling asks for no attempt
+    except ItemLost as fault:
+        if fault.cancelled is None:
+            raise
+        return  # so it is already: by this very end, told before, or by whoever wanted it no more
+    store.cancel(held.id, why)
 
 
 def _delay_ms(until_ms: int) -> int:
