@@ -1,6 +1,6 @@
-"""What killed writers leave: hidden temporary files, and folders whose removal was begun.
+"""What killed writers leave: hidden temporary files and empty folders, and folders whose removal was begun.
 
-A temporary file bears its writer's pid, `.NAME.PID.N….tmp` (kranz's form and ours; its oldest has no N). Whether that
+A temporary name bears its writer's pid, `.NAME.PID.N….tmp` (kranz's form and ours; its oldest has no N). Whether that
 process is gone is for the caller to say.
 """
 
@@ -20,23 +20,27 @@ IsGone = Callable[[int, float], bool]
 
 
 def dead_temporaries(folder: int, is_gone: IsGone) -> Iterator[str]:
-    """The temporary files in an open folder whose writers are gone."""
+    """The temporary files in an open folder whose writers are gone, and folders that were on their way to a name."""
     for name in sorted(_names(folder)):
         found = _TEMPORARY.fullmatch(name)
         if found is None:
             continue
         with contextlib.suppress(OSError):
             seen = os.stat(name, dir_fd=folder, follow_symlinks=False)
-            if stat.S_ISREG(seen.st_mode) and is_gone(int(found[1]), max(seen.st_mtime, seen.st_ctime)):
+            is_one = stat.S_ISREG(seen.st_mode) or stat.S_ISDIR(seen.st_mode)
+            if is_one and is_gone(int(found[1]), max(seen.st_mtime, seen.st_ctime)):
                 yield name
 
 
 def sweep_temporaries(folder: int, is_gone: IsGone) -> int:
-    """Remove them; how many were removed."""
+    """Remove them, of folders those that are empty; how many were removed."""
     removed = 0
     for name in dead_temporaries(folder, is_gone):
         with contextlib.suppress(OSError):
-            os.unlink(name, dir_fd=folder)
+            try:
+                os.unlink(name, dir_fd=folder)
+            except IsADirectoryError:
+                os.rmdir(name, dir_fd=folder)
             removed += 1
     return removed
 

@@ -149,6 +149,8 @@ class Parts:
     """What in the checkout itself keeps missions from starting just now: asked while a daemon waits for that to go."""
     couriers: Callable[[], Mapping[int, int | None]] = dict
     """Pid and start ticks of processes of ours that tell hooks."""
+    private_folders: Sequence[str] = ()
+    """The user's own folders outside the checkout, in which writers may be killed too."""
     is_subreaper: bool = False
     """Whether orphans of a killed keeper come to this process."""
     items: Callable[[], Items] | None = None

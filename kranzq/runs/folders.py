@@ -198,9 +198,9 @@ class Runs:
         fd = self._open("missions", mission, "dispatch", _name(run))
         return None if fd is None else RunFolder(fd, f"{self._path(mission)}/{_name(run)}", mission, run)
 
-    def open_tries(self, mission: MissionId) -> int | None:
-        """A descriptor of the folder that holds a mission's run folders, or None when it is not there."""
-        return self._open("missions", mission, "dispatch")
+    def open_folder(self, mission: MissionId, *inside: str) -> int | None:
+        """A descriptor of a mission's own folder, or of one inside it (`dispatch` holds its runs); None without it."""
+        return self._open("missions", mission, *inside)
 
     def records(self, mission: MissionId) -> Iterator[RunRecord]:
         """A mission's records, newest first."""

@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass
 
-from kranzq.disk.leavings import finish_removals, remove_whole
+from kranzq.disk.leavings import IsGone, finish_removals, remove_whole, sweep_temporaries
 from kranzq.liveness import Place, judge, place_of, start_ticks
 from kranzq.model.claim import ITEM_PREFIX
 from kranzq.model.ids import MissionId
@@ -21,6 +21,8 @@ from kranzq.runs.folders import RunFolder, Runs
 from kranzq.runs.record import RunRecord
 
 ENDED = "ended"
+Since = Callable[[float], bool]
+"""Whether what was written at a wall time is so old that no writer is at it any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +51,47 @@ def prune_runs(runs: Runs, keep: Keep, queue: InQueue, now: float) -> int:
     )
 
 
+def sweep_missions(runs: Runs, is_gone: IsGone, is_old: Since, busy: Container[MissionId]) -> int:
+    """Remove what killed writers left in the folders of missions; how many files and folders.
+
+    That is temporary files wherever one is written, and old run folders in which nothing was recorded: whoever
+    makes one puts its record there at once. Those of missions in `busy` may be in use.
+    """
+    return sum(_sweep(runs, mission, is_gone, is_old, is_used=mission in busy) for mission in runs.missions())
+
+
+def _sweep(runs: Runs, mission: MissionId, is_gone: IsGone, is_old: Since, *, is_used: bool) -> int:
+    removed = 0
+    for fd in (runs.open_folder(mission), runs.open_folder(mission, "input")):
+        if fd is not None:
+            removed += sweep_temporaries(fd, is_gone)
+            os.close(fd)
+    tries = runs.open_folder(mission, "dispatch")
+    if tries is None:
+        return removed
+    try:
+        removed += sweep_temporaries(tries, is_gone)
+        for run in runs.numbers(mission):
+            if (folder := runs.open(mission, run)) is None:
+                continue
+            with folder:
+                was_old = is_old(os.fstat(folder.fd).st_mtime)  # before anything is removed from it
+                removed += sweep_temporaries(folder.fd, is_gone)
+            if was_old and not is_used:
+                with contextlib.suppress(OSError):  # something is in it, as in nearly all
+                    os.rmdir(f"{run:03d}", dir_fd=tries)
+                    removed += 1
+    finally:
+        os.close(tries)
+    return removed
+
+
 def _prune_item(runs: Runs, mission: MissionId, keep: Keep, queue: InQueue, now: float) -> int:
     """Remove all runs of an item when the last is old: each item is a mission of its own, and none comes again.
 
     The work queue keeps how it ended. What else lies in the mission's folder stays, and the folder with it.
     """
-    if not mission.startswith(ITEM_PREFIX) or (folder := runs.open_tries(mission)) is None:
+    if not mission.startswith(ITEM_PREFIX) or (folder := runs.open_folder(mission, "dispatch")) is None:
         return 0
     try:
         numbers = runs.numbers(mission)
@@ -83,7 +120,7 @@ def _is_of_item(runs: Runs, mission: MissionId, run: int, ids: Container[str | N
 
 
 def _prune(runs: Runs, mission: MissionId, keep: Keep, queue: InQueue, now: float) -> int:
-    folder = runs.open_tries(mission)
+    folder = runs.open_folder(mission, "dispatch")
     if folder is None:
         return 0
     try:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from kranzq.model.checkout import Checkout
 from kranzq.wiring.checkouts import is_meant_as_root
 from kranzq.wiring.configuring import load_config
-from kranzq.wiring.trusting import gate
+from kranzq.wiring.trusting import gate, private_folders
 
 _OF_DISPATCHERS = (
     "kranzq.backends.file",
@@ -58,6 +58,7 @@ def dispatcher_parts(
         keepers=keepers,
         after_start=keepers.warm if warm else lambda: None,
         gate=gate(environ),
+        private_folders=private_folders(environ),
         is_subreaper=reaps and become_subreaper(),
         **by_settings(checkout, config, environ),
     )

@@ -61,6 +61,14 @@ def gate(environ: Mapping[str, str]) -> Gate:
     return Gate(keyring(environ), approvals(environ))
 
 
+def private_folders(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """The user's folders outside any checkout in which keys, approvals and the operator's key are written."""
+    from kranzq.trust.key import state_dir
+
+    state = state_dir(environ)
+    return state, f"{state}/keys", f"{state}/trust"
+
+
 @contextlib.contextmanager
 def open_trust(checkout: Checkout, environ: Mapping[str, str], *, to_change: bool) -> Iterator[Trust]:
     """What this user allows for a checkout. To look, an unsafe queue will do, or none."""

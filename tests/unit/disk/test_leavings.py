@@ -42,15 +42,16 @@ def test_the_writer_of_a_temporary_file_is_told_by_its_name(tmp_path: Path, fold
 
 
 def test_only_files_of_gone_writers_go(tmp_path: Path, folder: int) -> None:
-    """A living writer's file stays, and so does everything that is no temporary file or no file at all."""
+    """A living writer's file stays, and so does what is no temporary file, or a folder with something in it."""
     kept = ["x.json", ".x.json.1.1.tmp", "x.json.2.1.tmp", ".x.tmp", ".2.tmp.json", ".busy.flock"]
     for name in [*kept, ".x.json.2.1.tmp"]:
         (tmp_path / name).touch()
-    (tmp_path / ".folder.2.1.tmp").mkdir()
+    (tmp_path / ".full.2.1.tmp/x").mkdir(parents=True)
+    (tmp_path / ".empty.2.1.tmp").mkdir()
     (tmp_path / ".link.2.1.tmp").symlink_to("x.json")
 
-    assert leavings.sweep_temporaries(folder, lambda pid, _: pid == 2) == 1
-    assert sorted(os.listdir(tmp_path)) == sorted([*kept, ".folder.2.1.tmp", ".link.2.1.tmp"])
+    assert leavings.sweep_temporaries(folder, lambda pid, _: pid == 2) == 2
+    assert sorted(os.listdir(tmp_path)) == sorted([*kept, ".full.2.1.tmp", ".link.2.1.tmp"])
 
 
 def test_a_folder_is_removed_with_all_that_is_in_it_and_no_link_is_followed(tmp_path: Path, folder: int) -> None:

@@ -18,7 +18,7 @@ from kranzq.model.outcome import Outcome, Retire
 from kranzq.model.process import ProcessIdentity
 from kranzq.runs.folders import Runs
 from kranzq.runs.record import EntryIdentity, RunRecord
-from kranzq.runs.retention import InQueue, Keep, prune_runs
+from kranzq.runs.retention import InQueue, Keep, prune_runs, sweep_missions
 from tests.factories import gone_pid
 
 MISSION = MissionId("m-1")
@@ -179,3 +179,34 @@ def test_without_surplus_no_record_is_read(shelf: Shelf, monkeypatch: pytest.Mon
     monkeypatch.setattr(Runs, "open", None)
 
     assert shelf.prune() == [1, 2]
+
+
+def test_what_killed_writers_left_in_the_folders_of_missions_goes(shelf: Shelf) -> None:
+    """Temporary files go wherever one is written, and a run folder in which nothing was recorded; nothing else does."""
+    run = shelf.add()
+    empty, foreign = shelf.path / f"{run + 1:03d}", shelf.path / f"{run + 2:03d}"
+    for folder in (empty, foreign, shelf.path.parent / "input"):
+        folder.mkdir()
+    (foreign / "exit.json").touch()
+    places = [shelf.path.parent, shelf.path.parent / "input", shelf.path, shelf.path / f"{run:03d}", empty, foreign]
+    for place in places:
+        (place / ".x.json.7.1.tmp").touch()
+        (place / ".x.json.8.1.tmp").touch()
+
+    assert sweep_missions(shelf.runs, lambda pid, _: pid == 7, lambda _: True, ()) == len(places)
+    assert all(os.listdir(place).count(".x.json.8.1.tmp") == 1 for place in places)
+    assert sweep_missions(shelf.runs, lambda *_: True, lambda _: True, ()) == len(places) + 1
+    assert not empty.exists()
+    assert os.listdir(foreign) == ["exit.json"]
+
+
+@pytest.mark.parametrize("reason", ["young", "in use"])
+def test_a_run_folder_that_may_be_in_use_stays(shelf: Shelf, reason: str) -> None:
+    """A young one is somebody's who is about to record something; so may be one of a mission that is claimed."""
+    run = shelf.add()
+    empty = shelf.path / f"{run + 1:03d}"
+    empty.mkdir()
+
+    busy = {MISSION} if reason == "in use" else set[MissionId]()
+    assert sweep_missions(shelf.runs, lambda *_: True, lambda _: reason != "young", busy) == 0
+    assert empty.exists()
