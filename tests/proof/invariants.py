@@ -80,6 +80,9 @@ def settle(scenario: Scenario, world: World, *, again: bool) -> Pictures:
         if again:
             _again(scenario, world)
         recovered = look(world, scenario.kind)
+        if recovered.stray:  # what lies beside the work queue is swept with any checkout of the user
+            _must(world, ("init",), RECOVERED)
+            _must(world, ("recover", "--yes"), RECOVERED, LAB_LATER=LATER_S)
         _must(world, ("work", "enqueue", "--title", "z", "--payload", "z", "--id", PROBE), RECOVERED)
         return Pictures(recovered, look(world, scenario.kind))
     if scenario.turn:

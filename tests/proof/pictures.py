@@ -146,9 +146,9 @@ def _missions(world: World, picture: Picture) -> None:
         picture.stray += [f"missions/{mission}/{path}" for path in strange]
         sources = {path: json.loads((folder / path).read_bytes()) for path in inside if "source" in path}
         for value in sources.values():
-            value.pop("createdAt", None)
+            value.pop("createdUnixSecs", None)
         facts[f"bindings of {mission}"] = {path: _plainly(value) for path, value in sources.items()} or None
-        inputs = {path: (folder / path).read_text() for path in inside if path.startswith("input/")}
+        inputs = {path: (folder / path).read_text() for path in inside if re.match(r"input/[^.]", path)}
         facts[f"input of {mission}"] = inputs or None
         facts[f"runs of {mission}"] = [run for one in _folders(folder / "dispatch") if (run := _run(one, picture))]
     with contextlib.suppress(FileNotFoundError):
@@ -166,7 +166,11 @@ def _run(folder: Path, picture: Picture) -> tuple[object, ...] | None:
     if not re.fullmatch(r"[0-9]{3,}", folder.name) or "run.json" not in names:
         picture.stray.append(f"{shown}, a run that is nothing")
         return None
-    record = json.loads((folder / "run.json").read_bytes())
+    try:
+        record = json.loads((folder / "run.json").read_bytes())
+    except ValueError:
+        picture.stray.append(f"{shown}, a run whose record cannot be read")
+        return None
     outcome, fate = record["outcome"], (record["fate"] or {}).get("fate")
     if outcome == "interrupted":
         picture.interrupted[record["mission"]] += 1
@@ -206,7 +210,7 @@ def _outside(world: World, picture: Picture) -> None:
     kept = world.folder / "kept" / "home" / "state" / "kranzq"
     names = set(_below(world.state))
     picture.stray += [f"state/{name}" for name in sorted(names) if not _STATE_FILES.fullmatch(name)]
-    opaque = {name for name in names if name.startswith(("trust/", "server.key"))}
+    opaque = {name for name in names if name.startswith(("trust/", "server.key")) and "/." not in name}
     for name in sorted(opaque):
         picture.facts[f"state/{_RANDOM.sub('<random>', name)}"] = _as_before(world.state / name, kept / name)
     keys = sorted(name for name in names if name.endswith(".key") and name.startswith("keys/"))
