@@ -6,6 +6,7 @@ tells in words what the agent has to do next.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Sequence
 from typing import Annotated, Literal
@@ -16,13 +17,14 @@ from pydantic import Field
 
 from kranzq.backend import Wanted
 from kranzq.backend.presence import SharedStore
-from kranzq.errors import UsageFault
+from kranzq.errors import KranzqError, UsageFault
 from kranzq.mcp.caller import Caller
 from kranzq.mcp.item_words import brief_json, claim_note, claimed_json, heartbeat_note, reason_of_last
 from kranzq.mcp.telling import told
 from kranzq.model.claim import Holder
 from kranzq.model.outcome import Outcome
 from kranzq.model.work import DEFAULT_ATTEMPTS, Held, ItemClaim, ItemState, NewItem, Target
+from kranzq.model.work import Attempt as History
 from kranzq.model.work_json import attempt_json, item_json
 from kranzq.model.work_lines import due_ms
 
@@ -34,6 +36,12 @@ Id = Annotated[str, Field(description="The id of the queue item.")]
 Attempt = Annotated[int, Field(description="The attempt that WorkClaim gave: your fence.")]
 Lease = Annotated[
     int | None, Field(description="How long it is yours without a heartbeat, in milliseconds; at most a day.")
+]
+LeaseAnew = Annotated[
+    int | None,
+    Field(
+        description="How long it is yours from now on, in milliseconds; without it two minutes, also if it was more."
+    ),
 ]
 Answer = dict[str, object]
 
@@ -101,13 +109,13 @@ class ItemTools:
         with told():
             if not 0 <= wait_ms <= MOST_WAIT_MS:
                 raise UsageFault(f"wait_ms must be from 0 to {MOST_WAIT_MS}.", "Wait again when nothing came.")
-            claim = await self._claimed_within(wait_ms / 1000, kind, groups, lease_ms, request_id)
-            if claim is None:
+            found = await self._claimed_within(wait_ms / 1000, kind, groups, lease_ms, request_id)
+            if found is None:
                 return {"claimed": False, "note": "There is nothing for you now. Ask again later, or with wait_ms."}
-            before = await anyio.to_thread.run_sync(reason_of_last, self._caller.store(), claim)
+            claim, before = found
             return {"claimed": True, **claimed_json(claim), "note": claim_note(claim, before)}
 
-    def heartbeat(self, id: Id, attempt: Attempt, lease_ms: Lease = None) -> Answer:  # noqa: A002 - the name of the seed
+    def heartbeat(self, id: Id, attempt: Attempt, lease_ms: LeaseAnew = None) -> Answer:  # noqa: A002 - the name of the seed
         """Say that you still work on a queue item: its lease counts anew from now on.
 
         A fault that says it is not yours any more, or was cancelled, means: stop working on it at once.
@@ -180,24 +188,33 @@ class ItemTools:
 
     async def _claimed_within(
         self, seconds: float, kind: str, groups: Sequence[str], lease_ms: int | None, request_id: str
-    ) -> ItemClaim | None:
-        """Claim, again and again for so long. An agent that leaves while it waits holds nothing afterwards."""
+    ) -> tuple[ItemClaim, History | None] | None:
+        """Claim, again and again for so long; with how the attempt before this one ended.
+
+        An agent that leaves while it waits holds nothing afterwards.
+        """
+
+        def take(wait_s: float) -> tuple[ItemClaim, History | None] | None:
+            claim = self._caller.claim(wanted, lease_ms, request_id, wait_s)
+            return (claim, reason_of_last(self._caller.store(), claim)) if claim is not None else None
+
         wanted = Wanted(kind=kind, groups=await anyio.to_thread.run_sync(self._caller.groups, groups))
         until = time.monotonic() + seconds
         while True:
             left = until - time.monotonic()
             wait_s = max(0.0, min(left, _SLICE_S))
-            claim = await anyio.to_thread.run_sync(self._caller.claim, wanted, lease_ms, request_id, wait_s)
-            if claim is not None:
+            found = await anyio.to_thread.run_sync(take, wait_s)
+            if found is not None:
                 break
             if left <= 0:
                 return None
         try:
             await anyio.lowlevel.checkpoint()
         except anyio.get_cancelled_exc_class():
-            self._caller.store().release(claim, "its claimer had left", declined=True)
+            with contextlib.suppress(KranzqError):  # what cannot be given back now lapses later
+                self._caller.store().release(found[0], "its claimer had left", declined=True)
             raise
-        return claim
+        return found
 
     def _who_and_where(self) -> tuple[Holder, SharedStore]:
         return self._caller.holder(), self._caller.store()

@@ -22,7 +22,6 @@ from kranzq.mcp.items import ItemTools
 from kranzq.mcp.lines import mended
 from kranzq.mcp.local import LocalCaller
 from kranzq.mcp.serving import INSTRUCTIONS
-from kranzq.model.work import ItemClaim
 from tests.laboratory import Laboratory
 from tests.mcp_agents import Mode, a_whole_life, near
 
@@ -193,20 +192,19 @@ def test_an_agent_that_leaves_while_it_waits_holds_nothing(checkout: Path) -> No
     asyncio.run(story())
 
 
+@pytest.mark.parametrize("where", ["claim", "attempts"])
 def test_an_item_that_was_claimed_for_an_agent_that_left_goes_back(
-    checkout: Path, monkeypatch: pytest.MonkeyPatch
+    checkout: Path, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
     """It left while the database answered: nobody would ever hear of that claim, so it is given back, untried."""
     claimed, go_on = threading.Event(), threading.Event()
-    claim = SqlBackend.claim
+    call = getattr(SqlBackend, where)
 
-    def slow(*given: Any, **named: Any) -> ItemClaim | None:
-        found = claim(*given, **named)
+    def slow(*given: Any, **named: Any) -> Any:
+        found = call(*given, **named)
         claimed.set()
         assert go_on.wait(20)
         return found
-
-    monkeypatch.setattr(SqlBackend, "claim", slow)
 
     async def story() -> None:
         tools = ItemTools(LocalCaller(Here(str(checkout), os.environ)))
@@ -218,6 +216,10 @@ def test_an_item_that_was_claimed_for_an_agent_that_left_goes_back(
 
     with work.open() as store:
         store.enqueue(work.NewItem("t", "p", id="w-1"))
+        first = store.claim(work.Holder("bob"))
+        assert first is not None
+        store.release(first, "cannot")
+        monkeypatch.setattr(SqlBackend, where, slow)
         asyncio.run(story())
         assert (store.show("w-1").state.value, store.show("w-1").declined) == ("open", 1)
 
