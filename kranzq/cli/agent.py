@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
+from kranzq.cli import which_server
 from kranzq.cli.say import complain
+from kranzq.cli.which_server import server_option
 from kranzq.errors import UsageFault
 from kranzq.model.claim import Holder
 from kranzq.model.database_url import has_password, shown
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from kranzq.client.remote import RemoteStore
 
 F = TypeVar("F", bound=Callable[..., object])
-_URL, _SERVER, _STORE = "kranzq.url", "kranzq.server", "kranzq.store"
+_URL, _STORE = "kranzq.url", "kranzq.store"
 
 
 def agent_option(verb: F) -> F:
@@ -41,15 +43,13 @@ def url_option(verb: F) -> F:
 
 def store_option(verb: F) -> F:
     """Let a verb be told which database (`url`), or which server in its place."""
-    text = f"A kranzq server: http://localhost:8787 or unix:/path; else ${remote.SERVER}."
-    server = click.option("--server", metavar="URL", callback=_kept, expose_value=False, help=text)
-    return url_option(server(verb))
+    return url_option(server_option(verb))
 
 
 def named_server() -> str | None:
     """The server that this call is for; None: a database of this machine. Raises UsageFault."""
     said = click.get_current_context().meta
-    return remote.server_of(os.environ, said.get(_SERVER), said.get(_URL))
+    return remote.server_of(os.environ, which_server.named_server(), said.get(_URL))
 
 
 def holder(agent: str | None) -> Holder:
@@ -102,12 +102,6 @@ def _remote() -> RemoteStore | None:
         kept[_STORE] = remote.open_remote(server, os.environ, complain)
     store: RemoteStore = kept[_STORE]
     return store
-
-
-def _kept(ctx: click.Context, param: click.Parameter, server: str | None) -> str | None:
-    del param
-    ctx.meta[_SERVER] = server
-    return server
 
 
 def _checked(ctx: click.Context, param: click.Parameter, url: str | None) -> str | None:

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 import click
 
 from kranzq.cli.completing import complete_mission
 from kranzq.cli.numbers import Whole
 from kranzq.cli.say import complain, say, say_json
+from kranzq.cli.which_server import server_of_missions, server_option
 from kranzq.errors import EXIT_BUSY, EXIT_FAILED, EXIT_LATER, EXIT_NOT_FOUND, NoSuchMission
 from kranzq.model.checkout import Checkout
 from kranzq.model.ids import MissionId
 from kranzq.wiring import checkouts, queues
 from kranzq.wiring.missions import Missions, no_output, run_to_show
+
+if TYPE_CHECKING:
+    from kranzq.dispatch.follow import MissionEnd
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="For programs; keys are stable.")
 _MISSION = click.argument("mission", shell_complete=complete_mission)
@@ -29,11 +34,17 @@ def _checkout(ctx: click.Context) -> Checkout:
 
 @click.command("list")
 @_JSON
+@server_option
 @click.option("--parked", is_flag=True, help="Only what is parked, with the reasons.")
 @click.option("--all", "everything", is_flag=True, help="Also what is parked or quarantined.")
 @click.pass_context
 def list_(ctx: click.Context, as_json: bool, parked: bool, everything: bool) -> None:
     """Show what waits, in order: running, then what may run now, what is not due, and the inbox."""
+    if (server := server_of_missions()) is not None:
+        from kranzq.cli import elsewhere
+
+        elsewhere.list_(server, parked=parked, everything=everything, as_json=as_json)
+        return
     from kranzq.cli.showing import listing_text
 
     found = Missions(_checkout(ctx)).listing(parked=parked, everything=everything)
@@ -45,9 +56,15 @@ def list_(ctx: click.Context, as_json: bool, parked: bool, everything: bool) -> 
 
 @click.command()
 @_JSON
+@server_option
 @click.pass_context
 def status(ctx: click.Context, as_json: bool) -> None:
     """Show what runs, since when, what waits, whether a daemon is there, and what needs a person."""
+    if (server := server_of_missions()) is not None:
+        from kranzq.cli import elsewhere
+
+        elsewhere.status(server, as_json=as_json)
+        return
     from kranzq.cli.showing import status_text
 
     found = Missions(_checkout(ctx)).status()
@@ -60,12 +77,18 @@ def status(ctx: click.Context, as_json: bool) -> None:
 @click.command()
 @_MISSION
 @_JSON
+@server_option
 @click.pass_context
 def why(ctx: click.Context, mission: str, as_json: bool) -> None:
     """Say why a mission does not run (or how it ended), and what would clear it."""
+    MissionId(mission)  # a wrong name is said before a wrong place
+    if (server := server_of_missions()) is not None:
+        from kranzq.cli import elsewhere
+
+        elsewhere.why(server, mission, as_json=as_json)
+        return
     from kranzq.cli.showing import why_text
 
-    MissionId(mission)  # a wrong name is said before a wrong place
     answer = Missions(_checkout(ctx)).why(mission)
     if as_json:
         say_json(answer.to_json())
@@ -78,15 +101,20 @@ def why(ctx: click.Context, mission: str, as_json: bool) -> None:
 @_JSON
 @click.option("--last", type=Whole(1), help="Only the newest N.")
 @click.option("--all", "everything", is_flag=True, help="Also runs that have not ended.")
+@server_option
 @click.pass_context
 def history(ctx: click.Context, mission: str | None, as_json: bool, last: int | None, everything: bool) -> None:
     """Show how runs ended, newest last."""
-    from kranzq.cli.showing import history_text
-    from kranzq.dispatch.past import history as look
+    if mission is not None:
+        MissionId(mission)
+    if (server := server_of_missions()) is not None:
+        from kranzq.cli import elsewhere
 
-    known = MissionId(mission) if mission is not None else None
-    with queues.open_runs(_checkout(ctx)) as runs:
-        found = look(runs, known, last=last, unended=everything) if runs is not None else []
+        elsewhere.history(server, mission, last=last, everything=everything, as_json=as_json)
+        return
+    from kranzq.cli.showing import history_text
+
+    found = Missions(_checkout(ctx)).history(mission, last=last, unended=everything)
     if as_json:
         say_json({"runs": [run.to_json() for run in found]})
     else:
@@ -98,13 +126,19 @@ def history(ctx: click.Context, mission: str | None, as_json: bool, last: int | 
 @click.option("--run", type=Whole(1), help="Another run than the last one.")
 @click.option("-f", "--follow", is_flag=True, help="Go on until the run has ended.")
 @click.option("--tail", type=Whole(0), help="Only the last N lines.")
+@server_option
 @click.pass_context
 def logs(ctx: click.Context, mission: str, run: int | None, follow: bool, tail: int | None) -> None:
     """Show a run's output: on a terminal with control characters escaped, elsewhere byte by byte."""
+    known = MissionId(mission)
+    if (server := server_of_missions()) is not None:
+        from kranzq.cli import elsewhere
+
+        elsewhere.logs(server, known, run=run, follow=follow, tail=tail)
+        return
     from kranzq.cli.showing import sink
     from kranzq.dispatch.follow import follow_run, show_run
 
-    known = MissionId(mission)
     with queues.open_runs(_checkout(ctx)) as opened:
         runs, number = run_to_show(opened, known, run)
         show = follow_run if follow else show_run
@@ -118,21 +152,15 @@ def logs(ctx: click.Context, mission: str, run: int | None, follow: bool, tail: 
 @click.command()
 @_MISSION
 @click.option("--timeout", metavar="DUR", help="Leave with 75 after this time: 90s, 5m, 2h.")
+@server_option
 @_JSON
 @click.pass_context
 def wait(ctx: click.Context, mission: str, timeout: str | None, as_json: bool) -> None:
     """Wait until a mission has ended: 0 succeeded, 1 otherwise, 3 unknown, 4 parked or quarantined, 75 timeout."""
     from kranzq.cli.showing import end_json, end_text
-    from kranzq.dispatch.follow import nobody_dispatches, wait_for_end
-    from kranzq.wiring.waiting import open_look_settled
 
-    known, checkout = MissionId(mission), _checkout(ctx)
-    seconds = _seconds(timeout)
-    checkouts.refuse_inside_mission(checkout, "wait", os.environ)
-    with queues.open_look(checkout) as queue:
-        if queue is not None and nobody_dispatches(queue, known):
-            complain("No daemon runs here, so it may wait for long.", "  Type: kranzq daemon (or once: kranzq drain)")
-    end = wait_for_end(lambda: open_look_settled(checkout, os.environ, known), checkout, known, timeout_s=seconds)
+    known, seconds = MissionId(mission), _seconds(timeout)
+    end = _end(ctx, known, seconds)
     if end.state == "unknown":
         raise NoSuchMission(known)
     if as_json:
@@ -143,6 +171,22 @@ def wait(ctx: click.Context, mission: str, timeout: str | None, as_json: bool) -
         complain(end_text(known, end))
     codes = {"parked": EXIT_BUSY, "quarantined": EXIT_BUSY, "timeout": EXIT_LATER, "unknown": EXIT_NOT_FOUND}
     ctx.exit(0 if end.succeeded else codes.get(end.state, EXIT_FAILED))
+
+
+def _end(ctx: click.Context, known: MissionId, seconds: float | None) -> MissionEnd:
+    if (server := server_of_missions()) is not None:
+        from kranzq.cli import elsewhere
+
+        return elsewhere.wait(server, known, timeout_s=seconds)
+    from kranzq.dispatch.follow import nobody_dispatches, wait_for_end
+    from kranzq.wiring.waiting import open_look_settled
+
+    checkout = _checkout(ctx)
+    checkouts.refuse_inside_mission(checkout, "wait", os.environ)
+    with queues.open_look(checkout) as queue:
+        if queue is not None and nobody_dispatches(queue, known):
+            complain("No daemon runs here, so it may wait for long.", "  Type: kranzq daemon (or once: kranzq drain)")
+    return wait_for_end(lambda: open_look_settled(checkout, os.environ, known), checkout, known, timeout_s=seconds)
 
 
 def _seconds(text: str | None) -> float | None:

@@ -91,6 +91,11 @@ class Verbs(click.Group):
             near = difflib.get_close_matches(args[0], VERBS, 1)
             hint = f" Did you mean '{near[0]}'?" if near else ""
             raise click.UsageError(f"There is no verb '{args[0]}'.{hint}", ctx)
+        is_here = ctx.params.get("directory") is not None or ctx.resilient_parsing
+        if args and not is_here and os.environ.get("KRANZQ_SERVER", "").strip():
+            from kranzq.cli.which_server import check_here
+
+            check_here(args[0], args[1:])
         return super().resolve_command(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
@@ -111,6 +116,7 @@ def cli(ctx: click.Context, directory: str | None) -> None:
         ctx.obj = os.path.abspath(directory) if directory is not None else os.getcwd()
     except FileNotFoundError as fault:
         raise NotFound("The current directory is gone.", "Go to one that is there, or name one with -C DIR.") from fault
+    ctx.meta["kranzq.here"] = directory is not None
 
 
 def run(argv: Sequence[str]) -> int:
@@ -149,6 +155,11 @@ def _show(fault: click.ClickException) -> None:
     """A fault of the call, whose text repeats what was typed; of the help of a group alone nothing was."""
     if isinstance(fault, click.exceptions.NoArgsIsHelpError):
         fault.show()
+        return
+    if isinstance(fault, click.NoSuchOption) and fault.option_name == "--server":
+        from kranzq.cli.which_server import no_server_option
+
+        complain_of(no_server_option(fault.ctx.info_name if fault.ctx is not None else None))
         return
     shown = without_tokens(clean(fault.format_message()))
     (click.UsageError(shown, fault.ctx) if isinstance(fault, click.UsageError) else click.ClickException(shown)).show()

@@ -14,6 +14,7 @@ import click
 
 from kranzq.cli.numbers import Whole
 from kranzq.cli.say import clean, complain, local_time, say, say_json
+from kranzq.cli.which_server import server_of_missions, server_option
 from kranzq.errors import EXIT_BUSY, EXIT_FAILED, UsageFault
 from kranzq.model.checkout import Checkout
 from kranzq.model.clock import seconds_of
@@ -95,6 +96,7 @@ def _is_granted(question: str) -> bool:
 @click.option("--again", is_flag=True, help="Queue one more run behind the running one.")
 @click.option("--wait", is_flag=True, help="Return when it has ended, with the exit code of `wait`.")
 @click.option("--follow", is_flag=True, help="As --wait, and show its output meanwhile.")
+@server_option
 @click.option("--json", "as_json", is_flag=True, help="For programs; keys are stable.")
 @click.pass_context
 def enqueue(
@@ -109,6 +111,10 @@ def enqueue(
     if follow and as_json:
         raise click.UsageError("--follow and --json exclude each other: both write to the standard output.")
     request = _request(ctx, mission, given)
+    if (server := server_of_missions()) is not None:
+        from kranzq.cli import elsewhere_changing
+
+        ctx.exit(elsewhere_changing.enqueue(server, request, given, wait=wait, follow=follow, as_json=as_json))
     checkout = checkouts.find_checkout(ctx.obj, os.environ)
     if wait or follow:
         checkouts.refuse_inside_mission(checkout, "enqueue --wait", os.environ)
@@ -121,11 +127,11 @@ def enqueue(
         complain(f"kranz works in this checkout, too; as a dispatcher it {ignored} ({approved.entry.mission}).")
     _warn(checkout, approved, paused)
     if wait or follow:
-        ctx.exit(_wait(checkout, approved, _sentence(approved, request), follow=follow, as_json=as_json))
+        ctx.exit(_wait(checkout, approved, approved_text(approved, request), follow=follow, as_json=as_json))
     if as_json:
         say_json(approved.to_json())
     else:
-        say(_sentence(approved, request))
+        say(approved_text(approved, request))
 
 
 def _wait(checkout: Checkout, approved: Approved, sentence: str, *, follow: bool, as_json: bool) -> int:
@@ -172,7 +178,8 @@ def _files(directory: str, paths: Sequence[str]) -> dict[str, bytes]:
     return files
 
 
-def _sentence(approved: Approved, request: Request) -> str:
+def approved_text(approved: Approved, request: Request) -> str:
+    """What is queued now, in a sentence for people."""
     entry = approved.entry
     if approved.last is not None and approved.last.outcome is not None:
         return f"{entry.mission} has ended already ({approved.last.outcome.value}); nothing was changed."

@@ -43,9 +43,12 @@ def listing_text(found: Listing, *, parked: bool) -> None:
         say(f"quarantined  {name}: {why}")
 
 
-def status_text(found: Status) -> None:
-    """A short screen: what runs, since when, what waits, whether a daemon is there, what to look at."""
-    say_styled(shade(found.repo, bold=True) + f"  (kranzq {__version__})")
+def status_text(found: Status, *, where: str = "", version: str = __version__) -> None:
+    """A short screen: what runs, since when, what waits, whether a daemon is there, what to look at.
+
+    `where` is the server that was asked, if one was, and `version` its own.
+    """
+    say_styled(shade(found.repo, bold=True) + clean(f"{f' at {where}' if where else ''}  (kranzq {version})"))
     say(f"  runs     {_runs(found.busy)}{f'; kranz says {found.kranz}' if found.kranz is not None else ''}")
     say(f"  daemon   {_daemon(found.daemon)}")
     counts = ", ".join(f"{number} {word}" for word, number in found.counts.items() if number or word == "queued")

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 import click
 
 from kranzq.cli.say import complain, say, say_json
+from kranzq.cli.which_server import server_of_missions, server_option
 from kranzq.dispatch.cancel import Answer, Canceller, NotCancelled, is_pattern
 from kranzq.errors import EXIT_FAILED, NotFound, UsageFault
 from kranzq.model.ids import MissionId
@@ -23,6 +24,7 @@ _JSON = click.option("--json", "as_json", is_flag=True, help="For programs; keys
 @click.option("--why", metavar="TEXT", default="", help="The reason, kept with the end.")
 @click.option("--wait", is_flag=True, help="Return only when nothing of the mission runs any more.")
 @click.option("--yes", is_flag=True, help="Cancel all that match a pattern without asking.")
+@server_option
 @_JSON
 @click.pass_context
 def cancel(ctx: click.Context, mission: str, *, why: str, wait: bool, yes: bool, as_json: bool) -> None:
@@ -32,6 +34,10 @@ def cancel(ctx: click.Context, mission: str, *, why: str, wait: bool, yes: bool,
     """
     from kranzq.dispatch.cancel import cancel as take_back
 
+    if (server := server_of_missions()) is not None:
+        from kranzq.cli import elsewhere_changing
+
+        ctx.exit(elsewhere_changing.cancel(server, mission, why, wait=wait, yes=yes, as_json=as_json))
     checkout = checkouts.find_checkout(ctx.obj, os.environ)
     if wait:
         checkouts.refuse_inside_mission(checkout, "cancel --wait", os.environ)
@@ -43,7 +49,7 @@ def cancel(ctx: click.Context, mission: str, *, why: str, wait: bool, yes: bool,
     if as_json:
         say_json(answer.to_json())
     else:
-        say(*_sentence(answer))
+        say(*cancelled_text(answer))
 
 
 def _many(one: Canceller, pattern: str, why: str, *, wait: bool, yes: bool, as_json: bool) -> int:
@@ -53,7 +59,7 @@ def _many(one: Canceller, pattern: str, why: str, *, wait: bool, yes: bool, as_j
     found = matching(one, pattern)
     if not found:
         raise NotFound(f"Nothing in the queue matches {pattern!r}.", "See what there is: kranzq list --all")
-    if not yes and not _agreed(pattern, found, as_json=as_json):
+    if not yes and not agreed(pattern, found, as_json=as_json):
         complain("Nothing was changed.")
         return EXIT_FAILED
     done = list(cancel_each(one, list(found), why, wait=wait))
@@ -63,13 +69,13 @@ def _many(one: Canceller, pattern: str, why: str, *, wait: bool, yes: bool, as_j
         say_json({"cancelled": answers, "failed": [each.to_json() for each in failed]})
     for each in () if as_json else done:
         if isinstance(each, Answer):
-            say(*_sentence(each))
+            say(*cancelled_text(each))
         else:
             complain(f"{each.mission}: {each.why}")
     return EXIT_FAILED if failed else 0
 
 
-def _agreed(pattern: str, found: Mapping[MissionId, State], *, as_json: bool) -> bool:
+def agreed(pattern: str, found: Mapping[MissionId, State], *, as_json: bool) -> bool:
     """Show what matches, and ask. Raises UsageFault where nobody can be asked."""
     lines = [f"  {mission} ({state.value})" for mission, state in found.items()]
     if as_json or not sys.stdin.isatty():
@@ -79,7 +85,8 @@ def _agreed(pattern: str, found: Mapping[MissionId, State], *, as_json: bool) ->
     return click.confirm(f"Cancel {'it' if len(found) == 1 else f'all {len(found)}'}?", err=True)
 
 
-def _sentence(answer: Answer) -> list[str]:
+def cancelled_text(answer: Answer) -> list[str]:
+    """What came of it, in lines for people."""
     mission, outcome = answer.mission, answer.outcome.value if answer.outcome is not None else "no end recorded"
     also = " An entry that waited behind it is removed." if answer.removed and answer.result != "removed" else ""
     match answer.result:

@@ -37,6 +37,14 @@ def why(mission: str) -> Ask[Json]:
     return Ask("GET", _of(mission, "why"), dict, mission=mission)
 
 
+def history(mission: str | None, last: int, *, unended: bool) -> Ask[Json]:
+    """As `kranzq history --json`."""
+    query = (
+        {"last": last} | ({"mission": mission} if mission is not None else {}) | ({"all": "true"} if unended else {})
+    )
+    return Ask("GET", "/v1/history", dict, query=query)
+
+
 def enqueue(asked: Mapping[str, Any]) -> Ask[Json]:
     """As `kranzq enqueue --json`; `asked` has the words of the route, `files` names with their texts.
 

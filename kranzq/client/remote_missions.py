@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 from kranzq.client import mission_asks
 from kranzq.client.logs import MOST_PIECE, LogPlace, follow_log
@@ -18,6 +19,25 @@ class RemoteMissions:
 
     def __init__(self, client: Client) -> None:
         self._client = client
+
+    @property
+    def where(self) -> str:
+        """The server's address."""
+        return str(self._client.address)
+
+    def close(self) -> None:
+        """Let go of connections."""
+        self._client.close()
+
+    def __enter__(self) -> Self:
+        """Close when the block ends."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close."""
+        self.close()
 
     def listing(self, *, parked: bool = False, everything: bool = False) -> Json:
         """What waits, in order."""
@@ -34,6 +54,10 @@ class RemoteMissions:
     def why(self, mission: str) -> Json:
         """Why it does not run, or how it ended. Raises NoSuchMission."""
         return self._client.send(mission_asks.why(mission))
+
+    def history(self, mission: str | None = None, *, last: int = 100, unended: bool = False) -> Json:
+        """How runs of one mission or of all ended, newest last; the newest so many, at most 1000."""
+        return self._client.send(mission_asks.history(mission, last, unended=unended))
 
     def enqueue(self, asked: Mapping[str, Any]) -> Json:
         """Approve a mission in the name of the server's user. Raises Conflict, UsageFault, Refused."""

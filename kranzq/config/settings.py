@@ -34,7 +34,7 @@ OTHER_VARIABLES: Mapping[str, str] = {
     "KRANZQ_AGENT": "the name under which one enqueues and claims items; without it user@host",
     "KRANZQ_AGENT_UID": "the uid that goes with that name",
     "KRANZQ_AGENT_GROUPS": "the groups whose items one may claim, with spaces or commas between them",
-    "KRANZQ_SERVER": "a kranzq server, whose work queue and presence are used in the place of a database",
+    "KRANZQ_SERVER": "a kranzq server, used in the place of a database and of a checkout's missions",
     "KRANZQ_TOKEN_FILE": "the file in which one's token for that server lies; mode 600",
     "KRANZQ_TOKEN": "that token, where there is no such file",
 }

@@ -87,7 +87,9 @@ class Output:
 
     def seek_tail(self, lines: int) -> None:
         """Go to where the last `lines` lines begin, looking back a bounded way only."""
-        at = end = self.size
+        at = end = self._at = self.size
+        if lines == 0:
+            return
         wanted = lines + 1  # the newline that ends the line before the first one wanted
         if end and os.pread(self._fd, 1, end - 1) != b"\n":
             wanted -= 1

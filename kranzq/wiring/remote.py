@@ -13,6 +13,7 @@ from kranzq.errors import Refused, UsageFault
 
 if TYPE_CHECKING:
     from kranzq.client.remote import RemoteStore
+    from kranzq.client.remote_missions import RemoteMissions
     from kranzq.client.sending import Client
 
 SERVER, TOKEN_FILE, TOKEN = "KRANZQ_SERVER", "KRANZQ_TOKEN_FILE", "KRANZQ_TOKEN"
@@ -49,6 +50,14 @@ def open_remote(server: str, environ: Mapping[str, str], tell: Callable[[str], N
     from kranzq.client.remote import RemoteStore
 
     return RemoteStore(client)
+
+
+def open_missions(server: str, environ: Mapping[str, str], tell: Callable[[str], None] | None = None) -> RemoteMissions:
+    """The missions of the checkout in which it was started, likewise."""
+    client = open_server(server, environ, tell)
+    from kranzq.client.remote_missions import RemoteMissions
+
+    return RemoteMissions(client)
 
 
 def token_of(environ: Mapping[str, str]) -> str | None:

@@ -181,6 +181,7 @@ def test_what_was_left_out_is_told_as_a_number(tmp_path: Path) -> None:
         (b"a\nb\nc", 2, b"b\nc"),
         (b"a\nb\nc\n", 9, b"a\nb\nc\n"),
         (b"a\nb\n", 0, b""),
+        (b"a\nb", 0, b""),
         (b"", 3, b""),
         (b"x" * 200_000 + b"\nlast\n", 1, b"last\n"),
         (b"x" * 200_000 + b"\nlast\n", 2, b"x" * 200_000 + b"\nlast\n"),

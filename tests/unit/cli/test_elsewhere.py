@@ -1,0 +1,159 @@
+"""What a server tells of missions, read and waited for: also what a mission does between two looks."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any, cast
+
+import pytest
+
+from kranzq.cli import elsewhere_told as told
+from kranzq.cli import elsewhere_waiting
+from kranzq.cli.elsewhere_waiting import refuse_inside_mission_of, wait_for_end
+from kranzq.client import LogPiece, RemoteMissions
+from kranzq.errors import InsideMission, NoSuchMission, NotFound, ServerUnreachable
+from kranzq.model.ids import MissionId
+from kranzq.model.state import State
+
+M = MissionId("m")
+
+
+def run(number: int, outcome: str | None = "succeeded") -> dict[str, object]:
+    """A run as a server tells of it; without an outcome it goes on."""
+    ended = dict.fromkeys(("fate", "exitCode", "signal", "startedAt", "endedAt", "tree", "kranzStatus"))
+    return {"mission": "m", "run": number, "outcome": outcome, "reason": "so it ended"} | ended
+
+
+def look(state: str, *runs: dict[str, object], note: str = "") -> dict[str, Any]:
+    """A mission as a server shows it."""
+    entry = {"mission": "m", "priority": 2, "seq": 1, "state": state, "due": None, "waitingFor": [], "signed": True}
+    return {"mission": "m", "state": state, "entries": [entry | {"note": note}], "runs": list(runs)}
+
+
+class Scene:
+    """A server that shows one thing after the other, and then the last one for ever."""
+
+    where = "unix:/s"
+
+    def __init__(self, *looks: dict[str, Any], logs: dict[int, list[LogPiece]] | None = None) -> None:
+        self._looks = itertools.chain(looks, itertools.repeat(looks[-1] if looks else {}))
+        self._logs = logs or {}
+
+    def one(self, mission: str) -> dict[str, Any]:
+        """The next thing."""
+        del mission
+        return next(self._looks)
+
+    def why(self, mission: str) -> dict[str, Any]:
+        """One reason."""
+        return {"mission": mission, "state": "gone", "reasons": [{"reason": "r", "text": "it is bad", "clear": ""}]}
+
+    def status(self) -> dict[str, Any]:
+        """Where the server's checkout is."""
+        return {"repo": "/srv/c"}
+
+    def follow(self, mission: str, *, run: int) -> Iterator[LogPiece]:
+        """What a run says; once it says nothing yet."""
+        del mission
+        if not (parts := self._logs.get(run)):
+            self._logs[run] = [LogPiece(run, 0, b"late", 4, is_over=True)]
+            raise NotFound("nothing yet")
+        return iter(parts)
+
+
+def missions(*looks: dict[str, Any], logs: dict[int, list[LogPiece]] | None = None) -> RemoteMissions:
+    """Such a server's missions."""
+    return cast("RemoteMissions", Scene(*looks, logs=logs))
+
+
+@pytest.fixture(autouse=True)
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Looks follow each other at once."""
+    monkeypatch.setattr(elsewhere_waiting, "_FIRST_S", 0.0)
+
+
+GONE = look("gone", run(1, "failed"))
+
+
+@pytest.mark.parametrize(
+    ("looks", "after", "state", "number"),
+    [
+        ([look("gone", run(1), run(2))], None, "ended", 2),
+        ([look("claimed", run(1), run(2, None)), look("gone", run(1), run(2))], None, "ended", 2),
+        ([look("claimed", run(1)), look("gone", run(1))], None, "ended", 1),
+        ([look("queued", run(1)), look("gone", run(1))], None, "removed", None),
+        ([look("queued"), GONE, look("waiting", run(1, "failed")), look("gone", run(1), run(2))], None, "ended", 2),
+        ([look("gone", run(1))], 1, "removed", None),
+        ([look("gone", run(1), run(2))], 1, "ended", 2),
+    ],
+    ids=["over", "running", "being settled", "taken out", "moving between two looks", "nothing new", "fast"],
+)
+def test_an_end_is_the_one_that_was_waited_for(
+    looks: list[dict[str, Any]], after: int | None, state: str, number: int | None
+) -> None:
+    """Not one from before, and not a look at an entry that moves."""
+    end = wait_for_end(missions(*looks), M, after_run=after)
+    assert (end.state, end.run.run if end.run is not None else None) == (state, number)
+
+
+def test_what_needs_a_person_ends_a_wait() -> None:
+    """With the reason; and so does a name that means nothing."""
+    parked = wait_for_end(missions(look("queued"), look("parked", note="too often interrupted")), M)
+    assert (parked.state, parked.reason) == ("parked", "too often interrupted")
+    bad = wait_for_end(missions(look("quarantined")), M)
+    assert (bad.state, bad.reason) == ("quarantined", "it is bad")
+    with pytest.raises(NoSuchMission):
+        wait_for_end(missions(look("gone")), M)
+    assert wait_for_end(missions(look("queued")), M, timeout_s=0).state == "timeout"
+
+
+def test_what_each_run_says_is_shown_once() -> None:
+    """Those of before are not, and one that says nothing yet is asked again."""
+    shown: list[bytes] = []
+
+    def show(pieces: Iterator[LogPiece], begin: int) -> None:
+        assert begin == 0
+        shown.extend(piece.data for piece in pieces)
+
+    logs = {1: [LogPiece(1, 0, b"old", 3, is_over=True)], 2: [LogPiece(2, 0, b"two", 3, is_over=True)]}
+    looks = (
+        look("claimed", run(1), run(2, None)),
+        look("queued", run(1), run(2, "failed")),
+        look("gone", run(1), run(2, "failed"), run(3)),
+    )
+    end = wait_for_end(missions(*looks, logs=logs), M, show=show)
+    assert (end.run.run if end.run is not None else None, shown) == (3, [b"two", b"late"])
+
+
+@pytest.mark.parametrize(
+    "found",
+    [{"state": "sideways"}, {}, {"state": 5}, {"state": "gone", "runs": [{"run": 1}]}, {"state": "gone", "runs": None}],
+)
+def test_what_a_newer_server_tells_is_no_traceback(found: dict[str, Any]) -> None:
+    """A sentence with the server, and how to see what it tells."""
+    with pytest.raises(ServerUnreachable, match="another form"):
+        wait_for_end(missions(found), M)
+
+
+def test_a_mission_does_not_wait_for_its_own_checkout() -> None:
+    """Through a server of this machine neither; one somewhere else may have the same path."""
+    inside = {"KRANZ_CLAIM": "c", "KRANZ_REPO": "/srv/c", "KRANZ_MISSION_ID": "m"}
+    with pytest.raises(InsideMission):
+        refuse_inside_mission_of(missions(), "wait", inside)
+    refuse_inside_mission_of(missions(), "wait", inside | {"KRANZ_REPO": "/srv/d"})
+    refuse_inside_mission_of(missions(), "wait", {})
+    elsewhere = Scene()
+    elsewhere.where = "http://localhost"
+    refuse_inside_mission_of(cast("RemoteMissions", elsewhere), "wait", inside)
+
+
+def test_a_user_of_another_machine_is_not_looked_up_here() -> None:
+    """Whose process it is was asked where it runs; a pid means another one here."""
+    busy: dict[str, object] = dict.fromkeys(("mission", "since", "run", "lastOutput", "kranzStatus"))
+    busy |= {"pid": 1, "user": "eve", "leftovers": [], "text": "somebody"}
+    counts = dict.fromkeys(("queued", "waiting", "parked", "quarantined", "inbox", "unsigned"), 0)
+    found = told.status({"repo": "/c", "daemon": None, "busy": busy, "paused": None, **counts})
+    assert found.busy is not None
+    assert (found.busy.user, found.busy.text) == ("eve", "somebody")
+    assert told.names({"entries": [look("claimed")["entries"][0]]}) == {M: State.CLAIMED}
