@@ -17,7 +17,7 @@ from kranzq.liveness import Place, judge, place_of, start_ticks
 from kranzq.model.claim import ITEM_PREFIX
 from kranzq.model.ids import MissionId
 from kranzq.model.process import Liveness
-from kranzq.runs.folders import RunFolder, Runs
+from kranzq.runs.folders import ENTRY, RunFolder, Runs
 from kranzq.runs.record import RunRecord
 
 ENDED = "ended"
@@ -54,8 +54,8 @@ def prune_runs(runs: Runs, keep: Keep, queue: InQueue, now: float) -> int:
 def sweep_missions(runs: Runs, is_gone: IsGone, is_old: Since, busy: Container[MissionId]) -> int:
     """Remove what killed writers left in the folders of missions; how many files and folders.
 
-    That is temporary files wherever one is written, and old run folders in which nothing was recorded: whoever
-    makes one puts its record there at once. Those of missions in `busy` may be in use.
+    That is temporary files wherever one is written, and old run folders in which nothing was recorded (whoever
+    makes one puts its record there at once, at most behind the entry). Those of missions in `busy` may be in use.
     """
     return sum(_sweep(runs, mission, is_gone, is_old, is_used=mission in busy) for mission in runs.missions())
 
@@ -77,10 +77,9 @@ def _sweep(runs: Runs, mission: MissionId, is_gone: IsGone, is_old: Since, *, is
             with folder:
                 was_old = is_old(os.fstat(folder.fd).st_mtime)  # before anything is removed from it
                 removed += sweep_temporaries(folder.fd, is_gone)
-            if was_old and not is_used:
-                with contextlib.suppress(OSError):  # something is in it, as in nearly all
-                    os.rmdir(f"{run:03d}", dir_fd=tries)
-                    removed += 1
+                is_nothing = was_old and not is_used and set(os.listdir(folder.fd)) <= {ENTRY}
+            if is_nothing:
+                removed += remove_whole(tries, f"{run:03d}")
     finally:
         os.close(tries)
     return removed

@@ -188,6 +188,7 @@ def test_what_killed_writers_left_in_the_folders_of_missions_goes(shelf: Shelf) 
     for folder in (empty, foreign, shelf.path.parent / "input"):
         folder.mkdir()
     (foreign / "exit.json").touch()
+    (empty / "entry.json").touch()
     places = [shelf.path.parent, shelf.path.parent / "input", shelf.path, shelf.path / f"{run:03d}", empty, foreign]
     for place in places:
         (place / ".x.json.7.1.tmp").touch()
