@@ -26,63 +26,60 @@ LEFT_OUT = ("KRANZQ_", "KRANZ_", "GIT_", "XDG_", "LD_PRELOAD")
 
 
 def run(asked: Asked) -> Result:
-    """Storm over a checkout, then judge."""
-    counts: dict[str, float | str] = {}
+    """Storm over a checkout and over work queues, measure recoveries, and judge; each on its own may be asked for."""
+    counts: dict[str, float | str] = {"load before": round(os.getloadavg()[0], 1)}
     faults: list[str] = []
     seconds = asked.seconds or WHOLE_S
-    if asked.wants("files"):
-        told = storm_files(asked.folder / "files", asked.seed, seconds)
-        kills = {name: count for name, count in told["counts"].items() if name.startswith("kills: ")}
-        counts |= {"seconds": seconds, "kills": sum(kills.values()), **kills}
-        counts |= {name: count for name, count in told["counts"].items() if name not in kills}
-        counts |= {kind: sum(one == kind for one, _ in told["found"]) for kind in KINDS}
-        faults += [f"{kind}: {text}; {again(asked, 'files')}" for kind, text in told["found"] if kind != LIMIT]
-    if asked.wants("recovery"):
-        times = recovery(asked.folder / "recovery", asked.seed, min(max(seconds / 12, 10.0), 300.0))
-        for kind, shares in times.items():
-            counts |= {f"recovery, {kind}: {name}": value for name, value in shares.items()}
-            if shares["p99 ms"] >= GOAL_MS[kind] and shares["running threads"] <= CALM:
-                faults.append(f"recovery takes {shares['p99 ms']} ms (p99, {kind}), more than {GOAL_MS[kind]}")
-    for engine in ("sqlite", "postgres"):
-        if asked.wants(engine):
-            more, wrong = work(asked.folder / engine, asked.seed, max(seconds / 4, 8.0), engine)
-            counts |= {f"{engine}: {name}": count for name, count in more.items()}
-            faults += [f"{engine}: {text}; {again(asked, engine)}" for text in wrong]
+    for name, storm in (("files", _files), ("recovery", _recovery), ("sqlite", _work), ("postgres", _work)):
+        if not asked.wants(name):
+            continue
+        try:
+            more, wrong = storm(name, asked, seconds)
+        except RuntimeError as fault:  # what the others found is kept
+            more, wrong = {}, [f"{fault}"]
+        counts |= more
+        again = f"scripts/lab storm --only {name} --seed {asked.seed} --seconds {seconds:g}"
+        faults += [f"{name}: {text}; again: {again}" for text in wrong]
     return Result(counts, faults)
 
 
-def storm_files(folder: Path, seed: int, seconds: float) -> dict[str, Any]:
-    """Storm over a checkout, in a mount namespace of its own where one can be had; what it tells."""
-    mounted = can_mount()
+def _files(name: str, asked: Asked, seconds: float) -> tuple[dict[str, float | str], list[str]]:
+    """Storm over a checkout, in a mount namespace of its own where one can be had."""
+    folder, mounted = asked.folder / name, can_mount()
     before = ("unshare", "--mount", "--propagation", "private") if mounted else ()
-    _in_a_process("storm_files", folder, seed, seconds, "mounted" if mounted else "plain", before=before, steps=True)
-    told: dict[str, Any] = json.loads((folder / "storm.json").read_text())
-    return told
+    words = (asked.seed, seconds, "mounted" if mounted else "plain")
+    told = _in_a_process("storm_files", folder, *words, before=before, steps=True)
+    kills = {what: count for what, count in told["counts"].items() if what.startswith("kills: ")}
+    others = {what: count for what, count in told["counts"].items() if what not in kills}
+    found = {kind: sum(one == kind for one, _ in told["found"]) for kind in KINDS}
+    counts = {"seconds": seconds, "kills": sum(kills.values()), **kills, **others, **found}
+    return counts, [f"{kind}: {text}" for kind, text in told["found"] if kind != LIMIT]
 
 
-def recovery(folder: Path, seed: int, seconds: float) -> dict[str, dict[str, float]]:
+def _recovery(name: str, asked: Asked, seconds: float) -> tuple[dict[str, float | str], list[str]]:
     """Times from kills to the next mission's start, by whether the leftovers obey TERM."""
-    _in_a_process("storm_recovery", folder, seed, seconds)
-    told: dict[str, dict[str, float]] = json.loads((folder / "recovery.json").read_text())
-    return told
+    took = min(max(seconds / 12, 10.0), 300.0)
+    counts: dict[str, float | str] = {}
+    faults = []
+    for kind, shares in _in_a_process("storm_recovery", asked.folder / name, asked.seed, took).items():
+        counts |= {f"recovery, {kind}: {what}": value for what, value in shares.items()}
+        if shares["p99 ms"] >= GOAL_MS[kind] and shares["running threads"] <= CALM:
+            faults.append(f"p99 is {shares['p99 ms']} ms ({kind}), more than {GOAL_MS[kind]}")
+    return counts, faults
 
 
-def work(folder: Path, seed: int, seconds: float, engine: str) -> tuple[dict[str, float | str], list[str]]:
-    """Storm over a work queue; what was done, and what is wrong."""
-    if engine == "postgres" and not postgres.has_binaries():
-        return {"skipped": postgres.MISSING}, []
-    _in_a_process("storm_work", folder, seed, seconds, engine, steps=True)
-    told = json.loads((folder / "work.json").read_text())
-    return {"seconds": seconds, **told["counts"], "faults": len(told["faults"])}, told["faults"]
+def _work(name: str, asked: Asked, seconds: float) -> tuple[dict[str, float | str], list[str]]:
+    """Storm over a work queue, for a quarter of the time."""
+    if name == "postgres" and not postgres.has_binaries():
+        return {f"{name}: skipped": postgres.MISSING}, []
+    part = max(seconds / 4, 8.0)
+    told = _in_a_process("storm_work", asked.folder / name, asked.seed, part, name, steps=True)
+    counts = {"seconds": part, **told["counts"], "faults": len(told["faults"])}
+    return {f"{name}: {what}": count for what, count in counts.items()}, told["faults"]
 
 
-def again(asked: Asked, only: str) -> str:
-    """What to type to see it once more."""
-    return f"again: scripts/lab storm --only {only} --seed {asked.seed} --seconds {asked.seconds or WHOLE_S:g}"
-
-
-def _in_a_process(program: str, folder: Path, *words: object, before: Sequence[str] = (), steps: bool = False) -> None:
-    """Run one of the storm's programs with a home of its own, and perhaps with a clock that can be stepped."""
+def _in_a_process(program: str, folder: Path, *words: object, before: Sequence[str] = (), steps: bool = False) -> Any:
+    """What one of the storm's programs tells; it has a home of its own, and perhaps a clock that can be stepped."""
     home = folder / "home"
     home.mkdir(parents=True)
     env = {name: text for name, text in os.environ.items() if not name.startswith(LEFT_OUT)}
@@ -93,3 +90,4 @@ def _in_a_process(program: str, folder: Path, *words: object, before: Sequence[s
         done = subprocess.run(argv, cwd=REPO, env=env, stdout=log, stderr=log, check=False)
     if done.returncode:
         raise RuntimeError(f"the storm itself failed: {(folder / 'program.log').read_text()[-3000:]}")
+    return json.loads((folder / "told.json").read_text())

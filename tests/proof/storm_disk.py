@@ -29,14 +29,16 @@ class Disk:
     """What lies at `place` while we live in a mount namespace of our own."""
 
     def __init__(self, folder: Path) -> None:
-        self.place, self._behind = folder / "disk", folder / "behind"
-        self.place.mkdir()
-        self._behind.mkdir()
+        self.place, self._behind, self._read_only = folder / "disk", folder / "behind", folder / "read-only"
+        for path in (self.place, self._behind, self._read_only):
+            path.mkdir()
 
     def mount(self) -> None:
         """Make it; other namespaces below ours see what happens to it."""
         _mount("-t", "tmpfs", "-o", f"size={SIZE},nr_inodes={FILES},mode=0755", "storm", str(self._behind))
         _mount("--bind", str(self._behind), str(self.place))
+        _mount("--bind", str(self._behind), str(self._read_only))
+        _mount("-o", "remount,bind,ro", str(self._read_only))  # while nobody writes there: then it is refused
         for one in (self._behind, self.place):
             _mount("--make-shared", str(one))
 
@@ -53,9 +55,7 @@ class Disk:
             while not (done := _tried("-o", "remount,ro", str(self._behind))) and time.monotonic() < deadline:
                 pass
             return done
-        _mount("--bind", str(self._behind), str(self.place))
-        _mount("-o", "remount,bind,ro", str(self.place))
-        return True
+        return _tried("--bind", str(self._read_only), str(self.place))
 
     def relief(self, kind: str) -> None:
         """End it."""

@@ -8,7 +8,6 @@ the disk is well, the clock far ahead, and drains run without kills until nothin
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import random
 import shutil
@@ -25,7 +24,7 @@ from tests.proof.storm_disk import Disk
 from tests.proof.storm_history import ENDED_BY_KILL, LIMIT, STUCK, UNEXPLAINED, Finding, check
 from tests.proof.storm_people import People
 from tests.proof.storm_schedule import Act, schedule
-from tests.proof.storm_told import Told, facts_of
+from tests.proof.storm_told import Told, facts_of, write_json
 from tests.proof.storm_victims import Victim, children, victim, victims
 
 DRAINS = 4
@@ -147,6 +146,12 @@ class Stage:
                 found.append(Finding(UNEXPLAINED, f"{slot.name} tells of a fault of its own: {slot.name}.log"))
         return found
 
+    def clear(self) -> None:
+        """Kill whoever still lives, whatever became of the storm."""
+        self.people.over.set()
+        for one in victims(str(self.folder)):
+            one.signal(signal.SIGKILL)
+
     def _rest_of_us(self) -> list[Victim]:
         return [one for one in victims(str(self.folder)) if one.kind != "idle keeper"]
 
@@ -190,7 +195,7 @@ class Stage:
                 self.stopped.append((now + act.seconds, one))
                 self.done["stops"] += 1
         if seen is not None:
-            self.look_at = now + 0.05
+            self.look_at = now + 0.1
 
     def _strike(self, one: Victim | None, kind: str) -> None:
         """Write the kill down, then kill."""
@@ -224,12 +229,15 @@ def _namespace_of(pid: int) -> str:
 
 
 def main() -> None:
-    """Storm, judge, and write what came of it to `storm.json` of the folder."""
+    """Storm, judge, and write what came of it to `told.json` of the folder."""
     folder, seed, seconds, mounted = Path(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]), sys.argv[4] == "mounted"
     stage = Stage(folder, seed, seconds, mounted=mounted)
-    stage.run()
-    stage.rest()
-    found = stage.judge()
+    try:
+        stage.run()
+        stage.rest()
+        found = stage.judge()
+    finally:
+        stage.clear()
     lines = facts_of(stage.history, stage.root / ".kranz")
     counts: dict[str, float] = {
         "missions enqueued": sum(one.verb == "enqueue" and bool(one.answer.get("created")) for one in lines.calls),
@@ -245,7 +253,7 @@ def main() -> None:
     if any(one.kind != LIMIT for one in found):
         shutil.copytree(stage.root / ".kranz", folder / "kranz", symlinks=True)  # the disk goes with us
     told = {"counts": counts, "found": [[one.kind, one.text] for one in found], "codes": dict(sorted(codes.items()))}
-    (folder / "storm.json").write_text(json.dumps(told, indent=1))
+    write_json(folder / "told.json", told)
 
 
 if __name__ == "__main__":

@@ -2,8 +2,9 @@
 
     python -I -S storm_mission.py FOLDER MISSION PLAN SECONDS
 
-Alone means: it holds a lock that only missions of this checkout take, with all that it starts; and the marker that each
-mission leaves bears nobody who lives. Its end is one line, written just before it leaves. Standard library only.
+Alone means: it holds a lock that only missions of this checkout take, and hands it down to all that it starts; what it
+wrote into the lock's file, which tells whom others met, is there until its end. That end is one line, written just
+before it leaves. Standard library only.
 """
 
 from __future__ import annotations
@@ -47,15 +48,16 @@ def main() -> int:
     alone = os.open(f"{folder}/alone", os.O_RDWR | os.O_CREAT, 0o600)
     held = _take(alone)
     say("start", plan=plan)
-    if not held:
-        say("overlap", whom=os.pread(alone, 4096, 0).decode(errors="replace"))
     marker = json.dumps(me | {"plan": plan}).encode()
-    os.ftruncate(alone, 0)
-    os.pwrite(alone, marker, 0)
+    if held:
+        os.ftruncate(alone, 0)
+        os.pwrite(alone, marker, 0)
+    else:
+        say("overlap", whom=os.pread(alone, 4096, 0).decode(errors="replace"))
     if plan in {"unmarked", "unlocked", "deaf"}:
         _leave_somebody(plan, alone)
     time.sleep(seconds)
-    if os.pread(alone, 4096, 0) != marker:
+    if held and os.pread(alone, 4096, 0) != marker:
         say("overlap", whom=os.pread(alone, 4096, 0).decode(errors="replace"))
     if plan == "vanishes":
         os.kill(os.getpid(), signal.SIGKILL)

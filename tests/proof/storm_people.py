@@ -40,7 +40,7 @@ class People:
         self.queue = root / ".kranz" / "queue"
         self._told = Told(history / "calls.jsonl")
         self._numbers = itertools.count(1)
-        self._over = threading.Event()
+        self.over = threading.Event()
         self._threads: list[threading.Thread] = []
 
     def begin(self) -> None:
@@ -59,7 +59,7 @@ class People:
 
     def end(self) -> None:
         """Let each come to the end of its verb."""
-        self._over.set()
+        self.over.set()
         for thread in self._threads:
             thread.join(2 * PATIENCE_S)
 
@@ -105,7 +105,7 @@ class People:
         return path.read_text(errors="replace") if path.exists() else ""
 
     def _again(self, act: Callable[[], float]) -> None:
-        while not self._over.wait(act()):
+        while not self.over.wait(act()):
             pass
 
     def _enqueuer(self, name: str, dice: random.Random) -> Callable[[], float]:

@@ -114,7 +114,7 @@ SHARES = (("p50 ms", 0.5), ("p99 ms", 0.99), ("max ms", 1.0))
 
 
 def main() -> None:
-    """Measure both, and write it to `recovery.json` of the folder."""
+    """Measure both, and write it to `told.json` of the folder."""
     folder, seed, seconds = Path(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])
     told: dict[str, dict[str, float]] = {}
     for name, plan in (("TERM obeyed", "slow"), ("TERM ignored", "deaf")):
@@ -123,8 +123,11 @@ def main() -> None:
             took = trials.run(plan, seconds / 2)
         finally:
             trials.end()
-        told[name] = shares(took) | {"running threads": round(trials.running / len(took), 1)}
-    write_json(folder / "recovery.json", told)
+        told[name] = shares(took) | {
+            "running threads": round(trials.running / len(took), 1),
+            "load": round(os.getloadavg()[0], 1),
+        }
+    write_json(folder / "told.json", told)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,8 @@ KILLS = {
     "mission": 6,
 }
 STOPS = {"daemon": 4, "drain": 4, "keeper": 4, "enqueue": 4, "recover": 2, "namespace": 2, "mission": 1}
+STOPPED_S = (0.1, 0.3, 0.6, 1.0, 1.5, 2.5, 7.0)
+"""The longest is more than anybody waits for a change of names."""
 STEPS_S = (0.0, 1.0, -1.0, 40.0, -40.0, 3_600.0, -3_600.0, 7_300.0, -7_300.0)
 DISKS = {"full": 3, "no inodes": 2, "read-only": 3, "read-only whole": 1}
 
@@ -43,7 +45,7 @@ def schedule(seed: int, seconds: float, kills_per_second: float = 2.0) -> list[A
         for at in _times(dice, seconds, 1 / kills_per_second)
     ]
     acts += [
-        Act(at, "stop", _drawn(dice, STOPS), dice.uniform(0.1, 2.5), dice.random(), dice.random())
+        Act(at, "stop", _drawn(dice, STOPS), dice.choice(STOPPED_S), dice.random(), dice.random())
         for at in _times(dice, seconds, 3.0)
     ]
     acts += [Act(at, "step", "clock", value=dice.choice(STEPS_S)) for at in _times(dice, seconds, 6.0)]

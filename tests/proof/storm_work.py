@@ -176,10 +176,10 @@ def storm(folder: Path, seed: int, seconds: float, engine: str) -> tuple[Counter
 
 
 def main(words: Sequence[str]) -> None:
-    """Storm, and write what came of it to `work.json` of the folder."""
+    """Storm, and write what came of it to `told.json` of the folder."""
     folder, seed, seconds, engine = Path(words[0]), int(words[1]), float(words[2]), words[3]
     done, faults = storm(folder, seed, seconds, engine)
-    write_json(folder / "work.json", {"counts": done, "faults": faults})
+    write_json(folder / "told.json", {"counts": done, "faults": faults})
 
 
 if __name__ == "__main__":
