@@ -14,12 +14,12 @@ import os
 import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from kranzq.disk import atomic
 from kranzq.errors import KranzqError
 from kranzq.events import Adopted, Drained, Ended, Enqueued, Event, Parked, Started
-from kranzq.liveness import start_ticks
+from kranzq.liveness import read_stat, start_ticks
 from kranzq.model.clock import rfc3339
 from kranzq.trust.key import open_private
 
@@ -56,7 +56,6 @@ class Outbox:
     trouble: Callable[[str], None]
     starts: bool = True
     """Whether couriers may be started; inside a mission they would end with it."""
-    _couriers: dict[int, int | None] = field(default_factory=dict)
 
     def hear(self, event: Event) -> None:
         """Keep an event for its hook. Never raises what disks and configurations do."""
@@ -83,7 +82,7 @@ class Outbox:
 
     def couriers(self) -> dict[int, int | None]:
         """Pid and start ticks of the couriers that this process has started: nobody's leftovers."""
-        return {pid: ticks for pid, ticks in self._couriers.items() if start_ticks(pid) == ticks}
+        return {pid: ticks for pid, ticks in tuple(_started.items()) if start_ticks(pid) == ticks}
 
     @property
     def path(self) -> str:
@@ -128,6 +127,7 @@ class Outbox:
     def _start_courier(self) -> None:
         if not self.starts or not sys.executable or not self._is_free():
             return
+        _bury()
         nothing = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
         try:
             pid = os.posix_spawn(
@@ -139,7 +139,7 @@ class Outbox:
             )
         finally:
             os.close(nothing)
-        self._couriers = {**self.couriers(), pid: start_ticks(pid)}
+        _started[pid] = _ticks(pid)
 
     def _is_free(self) -> bool:
         """Whether no courier is at work."""
@@ -151,3 +151,22 @@ class Outbox:
             return False
         finally:
             os.close(fd)
+
+
+_started: dict[int, int | None] = {}
+"""The couriers of this process, whichever outbox started them, with their start ticks."""
+
+
+def _bury() -> None:
+    """Let go of those that have ended: a program that lives long would gather dead ones. Never another child."""
+    for pid, ticks in tuple(_started.items()):
+        with contextlib.suppress(ChildProcessError):
+            if _ticks(pid) == ticks and os.waitpid(pid, os.WNOHANG)[0] == 0:
+                continue
+        _started.pop(pid, None)
+
+
+def _ticks(pid: int) -> int | None:
+    """When it started, also of one that is dead and not buried."""
+    stat = read_stat(pid)
+    return stat.start_ticks if stat is not None else None
