@@ -86,7 +86,7 @@ def _queue(world: World, picture: Picture) -> None:
         elif row.state == "quarantined":
             aside[_plain(path)] += 1
             _has_reason(path, paths, picture)
-        elif row.state and not path.startswith("."):
+        elif row.state and not _is_hidden(path):
             value = _entry(world.queue / path, picture, row.state)
             mission = str(parts.groupdict().get("mission") or value.get("missionId", path))
             own = value.get("kranzq") or {}
@@ -104,6 +104,11 @@ def _queue(world: World, picture: Picture) -> None:
     picture.facts |= {f"entries of {mission}": sorted(some, key=repr) for mission, some in cells.items()}
     picture.facts["what is quarantined"] = aside
     picture.facts["the pause"] = ".paused" in paths
+
+
+def _is_hidden(path: str) -> bool:
+    """Whether it is no entry; what is on its way from the inbox still is one."""
+    return path.startswith(".") and not path.startswith(".admitting.")
 
 
 def _cell(state: str, parts: Mapping[str, str | None], own: Mapping[str, Any]) -> tuple[object, ...]:
@@ -213,10 +218,9 @@ def _outside(world: World, picture: Picture) -> None:
     opaque = {name for name in names if name.startswith(("trust/", "server.key")) and "/." not in name}
     for name in sorted(opaque):
         picture.facts[f"state/{_RANDOM.sub('<random>', name)}"] = _as_before(world.state / name, kept / name)
-    keys = sorted(name for name in names if name.endswith(".key") and name.startswith("keys/"))
     current = world.state / "keys" / "current"
-    if current.exists() or keys:
-        known = (world.state / "keys" / f"{current.read_text().strip()}.key").exists() if current.exists() else False
+    if current.exists():  # a key that it does not name has signed nothing yet, or no more
+        known = (world.state / "keys" / f"{current.read_text().strip()}.key").exists()
         picture.facts["the key that signs"] = (_as_before(current, kept / "keys" / "current"), known)
     token = world.folder / "home" / "token"
     picture.facts["the token's file"] = token.exists() and bool(token.read_text().strip())

@@ -3,7 +3,7 @@
     python -m tests.proof.program VERB...
 
 `LAB_KEEPER` names the keeper's program, `LAB_LATER` the seconds by which the clock on the wall is ahead. The backoff
-of what failed begins with an hour, so that nothing comes due while somebody looks.
+of what failed begins with an hour, so that nothing comes due while somebody looks, or with `LAB_BACKOFF` seconds.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ BACKOFF_S = 3600.0
 
 def main() -> None:
     """Arrange it and run the verb."""
-    vars(policy).update(BACKOFF_FIRST_S=BACKOFF_S, BACKOFF_MOST_S=BACKOFF_S)
+    backoff = float(os.environ.get("LAB_BACKOFF", BACKOFF_S))
+    vars(policy).update(BACKOFF_FIRST_S=backoff, BACKOFF_MOST_S=backoff)
     if keeper := os.environ.get("LAB_KEEPER"):
         vars(keepers)["KEEPER_PROGRAM"] = keeper
     if later := float(os.environ.get("LAB_LATER", "0")):

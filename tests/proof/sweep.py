@@ -14,6 +14,7 @@ import traceback
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from tests.proof import tracing
 from tests.proof.asked import Asked, Result
@@ -22,8 +23,8 @@ from tests.proof.scenario import Scenario, World
 from tests.proof.scenarios_files import FILES
 from tests.proof.scenarios_work import WORK
 
-AT_ONCE = 9
-"""So many trials of a scenario are made before the next one, where time is short."""
+AT_ONCE, TRIAL_S = 9, 1.5
+"""So many trials of a scenario are made before the next one, where time is short; more where there is time for them."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,10 @@ class Sweep:
         self._choice = random.Random(asked.seed)
         self._until = None if asked.seconds is None else time.monotonic() + asked.seconds
         self._lock = threading.Lock()
-        self._left = deque(self._chosen())
+        chosen = self._chosen()
+        self._left = deque(chosen)
+        time_for = (asked.seconds or 0) * asked.jobs / TRIAL_S / max(len(chosen), 1)
+        self._portion = max(AT_ONCE, int(time_for))
 
     def run(self) -> Tally:
         """Make them, with as many workers as may work at the same time."""
@@ -119,32 +123,50 @@ class Sweep:
             world.clear()
 
     def _try_all(self, world: World, scenario: Scenario) -> None:
+        learned: list[Learned] = []
+
+        def trials() -> list[Trial]:
+            learned.append(learn(scenario, world))
+            points = [*record(world, scenario, tracing.PROGRAM)]
+            if scenario.turn:
+                points += record(world, scenario, tracing.KEEPER)
+            return self._derive(scenario, points)
+
+        self.try_these(world, scenario, trials, lambda world, trial: self._attempt(world, scenario, learned[0], trial))
+
+    def try_these(
+        self,
+        world: World,
+        scenario: Scenario,
+        derive: Callable[[], Sequence[Trial]],
+        attempt: Callable[[World, Trial], Found],
+    ) -> None:
+        """Make the trials of one scenario, or as many of them as there is time for."""
         scenario.prepare(world)
-        learned = learn(scenario, world)
-        points = [*record(world, scenario, tracing.PROGRAM)]
-        if scenario.turn:
-            points += record(world, scenario, tracing.KEEPER)
-        trials = [one for one in self._derive(scenario, points) if self.asked.wants(f"{scenario.name}@{one.label}")]
+        every = derive()
+        trials = [one for one in every if self.asked.wants(f"{scenario.name}@{one.label}")]
         if self._until is not None:
-            trials = random.Random(f"{self.asked.seed} {scenario.name}").sample(trials, min(AT_ONCE, len(trials)))
+            trials = random.Random(f"{self.asked.seed} {scenario.name}").sample(trials, min(self._portion, len(trials)))
         hit = faulty = 0
         began = time.monotonic()
         for trial in trials:
             if self._is_over():
                 break
-            found = self._one(world, scenario, learned, trial)
+            found = self._one(partial(attempt, world, trial))
             self._count(scenario, trial, found)
             hit += found.hit
             faulty += bool(found.faults)
+        points = len({one.point.label for one in every})
         with self._lock:
-            self.tally.recorded += len(points)
+            self.tally.recorded += points
             self.tally.scenarios.add(scenario.name)
-            counts = f"{len(points):4} points, {hit:4} of {len(trials):4} hit, {faulty:3} bad"
+            counts = f"{points:4} points, {hit:4} of {len(trials):4} hit, {faulty:3} bad"
             print(f"  {scenario.name:26} {counts}, {time.monotonic() - began:5.0f} s", flush=True)
 
-    def _one(self, world: World, scenario: Scenario, learned: Learned, trial: Trial) -> Found:
+    @staticmethod
+    def _one(attempt: Callable[[], Found]) -> Found:
         try:
-            return self._attempt(world, scenario, learned, trial)
+            return attempt()
         except Stuck as fault:
             return Found(hit=True, faults=[str(fault)], kind="stuck")
         except AssertionError as fault:

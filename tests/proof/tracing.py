@@ -95,6 +95,7 @@ def read(text: str, role: str) -> Traced:
             roles.setdefault(int(made[1]), THREAD if "CLONE_THREAD" in line else CHILD)
         if (found := _LINE.match(line)) is None:
             continue
+        traced.was_hit = traced.was_hit or line.endswith(" (INJECTED)")
         pid, name, arguments = int(found[1]), found[2], found[3]
         mine = roles.setdefault(pid, role if not roles else CHILD)
         every[pid, name] += 1
@@ -124,18 +125,19 @@ class Fault:
         return ["-e", f"inject={self.name}:{self.how}:when={self.at}"]
 
 
-def run(world: World, argv: Sequence[str], fault: Fault | None, *, role: str = PROGRAM) -> Traced:
+def run(world: World, argv: Sequence[str], fault: Fault | None, *, role: str = PROGRAM, alone: bool = False) -> Traced:
     """Run the real program, with the process of a role under `strace`, to its end.
+
+    `alone`: it starts nothing, so it may be traced in a faster way, in which no signal can be put into a call.
 
     Raises `subprocess.TimeoutExpired` when it does not end.
     """
     log = world.folder / "trace"
     log.unlink(missing_ok=True)
-    faulty = fault.words if fault is not None else []
-    watched = ["-e", f"trace={','.join(_known())}", "-o", str(log), *faulty]
+    watched = watching(log, fault)
     env: Mapping[str, str] = world.traced
     if role == PROGRAM:
-        command = [_strace(), "-q", "-f", "-b", "execve", *watched, *world.command(argv)]
+        command = [*words(watched, alone=alone), *world.command(argv)]
     else:
         command = world.command(argv)
         env = {**env, "LAB_KEEPER": str(_traced_keeper(world, watched))}
@@ -158,6 +160,17 @@ def run(world: World, argv: Sequence[str], fault: Fault | None, *, role: str = P
     traced = read(log.read_text(errors="replace") if log.exists() else "", role)
     traced.code, traced.out, traced.err = process.returncode, out, err
     return traced
+
+
+def words(watched: Sequence[str], *, alone: bool = False) -> list[str]:
+    """The words of `strace` that stand before a program whose children go their way untraced."""
+    return [_strace(), "-q", "-f", *(["--seccomp-bpf"] if alone else ["-b", "execve"]), *watched]
+
+
+def watching(log: Path, fault: Fault | None) -> list[str]:
+    """The options of `strace` that name the calls, the file for them, and a fault."""
+    faulty = fault.words if fault is not None else []
+    return ["-e", f"trace={','.join(_known())}", "-o", str(log), *faulty]
 
 
 def _known() -> Iterator[str]:
