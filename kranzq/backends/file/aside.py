@@ -1,6 +1,7 @@
 """Entries that do not run now: waiting, parked, quarantined. Each lies in a directory of its own, with its reason.
 
-The reason is written before the file is moved, so a file that is set aside always has one. `change` must be held.
+The reason is written before the file is moved, so a file that is set aside always has one; why an entry is parked is
+told nowhere else, so that is synced. `change` must be held.
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ def why(folders: Folders, name: str, which: Aside = "parked") -> str:
 
 def set_why(folders: Folders, name: str, reason: str) -> None:
     """Put a reason beside an entry that is parked, or will be, under `name`."""
-    _write_why(folders.made("parked"), name, reason, name)
+    _write_why(folders.made("parked"), name, reason, name, sync=True)
 
 
 def forget_why(folders: Folders, name: str) -> None:
@@ -113,7 +114,7 @@ def _move(folders: Folders, name: str, which: Aside, wanted: str, reason: str, *
         taken = set(names_in(to_fd))
         if target in taken:
             continue
-        _write_why(to_fd, target, reason, name)
+        _write_why(to_fd, target, reason, name, sync=which == "parked")
         try:
             atomic.move(folders.queue if from_fd is None else from_fd, name, to_fd, target)
         except FileExistsError:
@@ -125,9 +126,9 @@ def _move(folders: Folders, name: str, which: Aside, wanted: str, reason: str, *
     raise FileExistsError(wanted)
 
 
-def _write_why(fd: int, name: str, reason: str, was: str) -> None:
+def _write_why(fd: int, name: str, reason: str, was: str, *, sync: bool) -> None:
     shown = {"why": reason[:REASON_MOST], "at": rfc3339(time.time()), "from": was}
-    atomic.replace(fd, name + WHY, json.dumps(shown, indent=2).encode(), sync=False)
+    atomic.replace(fd, name + WHY, json.dumps(shown, indent=2).encode(), sync=sync)
 
 
 def _numbered(name: str, count: int) -> str:

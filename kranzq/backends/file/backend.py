@@ -235,13 +235,17 @@ class FileQueue(Moves, Inbox, BadFiles, Withdrawing, ItemClaims):
             raise atomic.store_fault(f"{self.folders.checkout.queue}/{PAUSED}", fault) from fault
 
     def resume(self) -> bool:
-        """Let turns begin again; False when nothing was paused."""
+        """Let turns begin again; False when nothing was paused. Synced: a power cut does not bring the pause back."""
         try:
-            return atomic.remove(self.folders.queue, PAUSED)
+            if removed := atomic.remove(self.folders.queue, PAUSED):
+                self.sync()
+            return removed
         except IsADirectoryError:
             with self.change(), contextlib.suppress(FileNotFoundError):
                 aside.quarantine(self.folders, PAUSED, "it is a directory, no file with a reason", wanted="paused")
             return True
+        except OSError as fault:
+            raise atomic.store_fault(f"{self.folders.checkout.queue}/{PAUSED}", fault) from fault
 
     def ignore_runtime_state(self) -> list[str]:
         """Complete `.kranz/.gitignore`; the lines that were added."""

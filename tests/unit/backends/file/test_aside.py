@@ -78,6 +78,25 @@ def test_what_is_parked_has_its_reason(queue: FileQueue, folder: Path) -> None:
     assert names(folder.parents[1], "parked") == []
 
 
+def test_why_an_entry_is_parked_survives_a_power_cut(
+    queue: FileQueue, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reason is on the disk, with its name, before the entry is moved: nothing else tells it."""
+    name = enqueue(queue, "m-1")
+    synced: dict[str, bool] = {}
+    real = os.fsync
+
+    def sync(fd: int) -> None:
+        real(fd)
+        synced[Path(os.readlink(f"/proc/self/fd/{fd}")).name.split(".json")[0]] = (folder / name).exists()
+
+    monkeypatch.setattr(os, "fsync", sync)
+    with queue.change():
+        queue.carry_out(place_of(queue), Park("it needs a person"))
+
+    assert synced == {"queue": True, f".{name.removesuffix('.json')}": True, "parked": True}
+
+
 def test_two_parked_entries_of_one_name_are_both_kept(queue: FileQueue, folder: Path) -> None:
     """A second one of the same name gets another name that says the same, with its own reason."""
     for count in range(3):

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
+import pytest
+
 from kranzq.backends.file import entries
 from kranzq.backends.file.backend import FileQueue
+from kranzq.errors import StoreUnavailable
 from kranzq.model.ids import MissionId
 from tests.factories import enqueue, kranz_entry, kranz_name, make_queue, names
 
@@ -24,6 +28,23 @@ def test_a_paused_queue_says_why(queue: FileQueue, folder: Path) -> None:
     (folder / ".paused").unlink()
     (folder / ".paused").mkdir()
     assert ".paused" in (queue.paused() or "")
+
+
+def test_a_pause_that_ended_does_not_come_back(queue: FileQueue, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its file is gone for good, also over a power cut, before that is reported; a failing disk is told as such."""
+    queue.pause("the disk is changed")
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", synced.append)
+    assert queue.resume()
+    assert synced == [queue.folders.queue]
+
+    def fail(fd: int) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    queue.pause("again")
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(StoreUnavailable):
+        queue.resume()
 
 
 def test_looking_moves_nothing(queue: FileQueue, folder: Path) -> None:
