@@ -31,7 +31,7 @@ DRAINS = 4
 IN_FRONT = ("sh", "-c", 'while :; do "$@"; sleep 0.3; done', "sh")
 """Process 1 of the other namespace: a drain that is killed there does not take the namespace with it."""
 DAY_S = 86_400.0
-LURK_S = 2.0
+LURK_S = 4.0
 """So long an act waits for somebody to strike."""
 VERBS = {"enqueue", "recover", "other verb"}
 VERB_TAKES_S = 0.04
@@ -189,6 +189,10 @@ class Stage:
                 time.sleep(act.value * VERB_TAKES_S)  # anywhere in its short life
             if act.what == "kill":
                 self._strike(one, act.kind)
+                continue
+            if act.what == "term":
+                self.acts.say(what="term", kind=one.kind, pid=one.inner, ticks=one.ticks, pidNs=one.namespace)
+                self.done["terms"] += one.signal(signal.SIGTERM)
                 continue
             self.acts.say(what="stop", kind=one.kind, pid=one.inner, seconds=act.seconds)
             if one.signal(signal.SIGSTOP):

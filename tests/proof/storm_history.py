@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import collections
 import json
+import signal
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -66,7 +67,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Facts:
-    """All that is known of a storm. Lines, kills, runs and exits are as they were written: JSON objects."""
+    """All that is known of a storm. All but calls and what is left are as they were written: JSON objects."""
 
     calls: Sequence[Call] = ()
     lines: Sequence[Mapping[str, Any]] = ()
@@ -74,6 +75,7 @@ class Facts:
     runs: Sequence[Mapping[str, Any]] = ()
     left: Sequence[Left] = ()
     exits: Sequence[Mapping[str, Any]] = ()
+    terms: Sequence[Mapping[str, Any]] = ()
 
 
 def check(facts: Facts) -> list[Finding]:
@@ -103,6 +105,7 @@ class _History:
         for call in facts.calls:
             self.calls_of[call.mission].append(call)
         self.killed = {(kill["pid"], kill["ticks"]) for kill in facts.kills}
+        self.told_to_end = {(term["pid"], term["ticks"]) for term in facts.terms}
         self.ended_namespaces = {kill["pidNs"] for kill in facts.kills if kill["kind"] == "namespace"}
 
     def overlaps(self) -> Iterator[Finding]:
@@ -155,9 +158,9 @@ class _History:
             elif outcome == "interrupted":
                 if (run.get("exit") or {}).get("endedAt") and run["counted"]:
                     yield Finding(DOUBLED, f"{name} had a recorded end and counts as interrupted ({run['reason']})")
-                elif not self._keeper_was_killed(run):
+                elif not self._keeper_was_struck(run):
                     yield Finding(
-                        UNEXPLAINED, f"{name} was interrupted ({run['reason']}), and nobody killed its keeper"
+                        UNEXPLAINED, f"{name} was interrupted ({run['reason']}), and nobody struck its keeper"
                     )
             elif outcome == "cancelled":
                 if not any(call.verb == "cancel" for call in self.calls_of[key[0]]):
@@ -220,7 +223,8 @@ class _History:
             if call.code is not None and call.code not in CODES[call.verb]:
                 yield Finding(UNEXPLAINED, f"{call.verb} {call.mission} ended with {call.code}: {call.said}")
         for left in self.facts.exits:
-            if left["code"] != ENDED_BY_KILL and left["code"] not in CODES[left["program"]]:
+            asked = {0, 143, -signal.SIGTERM} if self.told_to_end else set()  # the last: before it could listen
+            if left["code"] != ENDED_BY_KILL and left["code"] not in CODES[left["program"]] | asked:
                 yield Finding(UNEXPLAINED, f"a {left['program']} ended by itself with {left['code']}")
 
     def promises(self) -> Iterator[Finding]:
@@ -240,19 +244,21 @@ class _History:
     def _is_limit(self, line: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
         return other.get("plan") == "unlocked" and other.get("pidNs") != line["pidNs"]
 
-    def _keeper_was_killed(self, run: Mapping[str, Any]) -> bool:
+    def _keeper_was_struck(self, run: Mapping[str, Any]) -> bool:
+        """Killed, or, where it is not counted, asked to end."""
         keeper = run["keeper"]
-        return (keeper["pid"], keeper["startTicks"]) in self.killed or keeper["pidNs"] in self.ended_namespaces
+        who = keeper["pid"], keeper["startTicks"]
+        asked = not run["counted"] and who in self.told_to_end
+        return asked or who in self.killed or keeper["pidNs"] in self.ended_namespaces
 
     def _was_killed(self, run: Mapping[str, Any], began: Sequence[Mapping[str, Any]] | None) -> bool:
-        if run["signal"] != 9:
-            return False
-        if began and began[0]["plan"] == "vanishes":
+        if began and began[0]["plan"] == "vanishes" and run["signal"] == signal.SIGKILL:
             return True
         process = run["process"]
         pids = {(start["pid"], start["ticks"]) for start in began or ()}
         pids |= {(process["pid"], process["startTicks"])} if process else set()
-        return bool(pids & self.killed)
+        struck = {signal.SIGKILL: self.killed, signal.SIGTERM: self.told_to_end}.get(run["signal"], set())
+        return bool(pids & struck)
 
 
 def _is_last(run: Mapping[str, Any]) -> bool:

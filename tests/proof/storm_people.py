@@ -130,6 +130,8 @@ class People:
         [plan] = dice.choices(list(PLANS), list(PLANS.values()))
         seconds = 2.0 if plan == "slow" else dice.choice([0.01, 0.05, 0.2, 0.5])
         flags = ["--priority", str(dice.randrange(4))]
+        if dice.random() < 0.1:
+            flags += ["--not-before", "+2s"]
         if plan == "fails":
             flags += ["--retries", str(dice.randrange(3))]
         program = [sys.executable, "-I", "-S", storm_mission.__file__, str(self.history), mission, plan, str(seconds)]

@@ -17,6 +17,7 @@ KILLS = {
     "mission": 6,
 }
 STOPS = {"daemon": 4, "drain": 4, "keeper": 4, "enqueue": 4, "recover": 2, "namespace": 2, "mission": 1}
+TERMS = {"daemon": 3, "drain": 3, "keeper": 2, "mission": 2}
 STOPPED_S = (0.1, 0.3, 0.6, 1.0, 1.5, 2.5, 7.0)
 """The longest is more than anybody waits for a change of names."""
 STEPS_S = (0.0, 1.0, -1.0, 40.0, -40.0, 3_600.0, -3_600.0, 7_300.0, -7_300.0)
@@ -47,6 +48,10 @@ def schedule(seed: int, seconds: float, kills_per_second: float = 2.0) -> list[A
     acts += [
         Act(at, "stop", _drawn(dice, STOPS), dice.choice(STOPPED_S), dice.random(), dice.random())
         for at in _times(dice, seconds, 3.0)
+    ]
+    acts += [
+        Act(at, "term", _drawn(dice, TERMS), die=dice.random(), value=dice.random())
+        for at in _times(dice, seconds, 7.0)
     ]
     acts += [Act(at, "step", "clock", value=dice.choice(STEPS_S)) for at in _times(dice, seconds, 6.0)]
     free = 2.0

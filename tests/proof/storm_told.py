@@ -81,6 +81,7 @@ def facts_of(history: Path, kranz: Path) -> Facts:
         calls=calls,
         lines=read(history / "missions.jsonl"),
         kills=[line for line in acts if line["what"] == "kill"],
+        terms=[line for line in acts if line["what"] == "term"],
         runs=[run for path in sorted(kranz.glob("missions/*/dispatch/*/run.json")) if (run := _run(path)) is not None],
         left=_left(kranz / "queue"),
         exits=[line for line in acts if line["what"] == "exit"],

@@ -42,10 +42,8 @@ def victim(pid: int, mark: str) -> Victim | None:
     """That process, if it is one of ours and of a known kind."""
     try:
         words = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
-        if mark.encode() not in Path(f"/proc/{pid}/environ").read_bytes():
-            return None
         kind = _kind(pid, words)
-        if kind is None:
+        if kind is None or mark.encode() not in Path(f"/proc/{pid}/environ").read_bytes():
             return None
         status = Path(f"/proc/{pid}/status").read_text()
         inner = int(status.partition("\nNSpid:")[2].split("\n", 1)[0].split()[-1])

@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.race, pytest.mark.slow, pytest.mark.timeout(300)]
 
 def storm(folder: Path, only: str, seconds: float) -> Result:
     """One kind of storm."""
-    return run(Asked(folder, seed=137, jobs=1, seconds=seconds, only=(only,)))
+    return run(Asked(folder, seed=88, jobs=1, seconds=seconds, only=(only,)))
 
 
 @pytest.mark.system("unshare")
@@ -53,4 +53,4 @@ def test_a_seed_draws_the_same_storm_again_and_another_one_another() -> None:
     """The schedule is all of a storm that can be had again; the machine's own timing cannot."""
     assert schedule(1, 60) == schedule(1, 60)
     assert schedule(1, 60) != schedule(2, 60)
-    assert {act.what for act in schedule(1, 60)} == {"kill", "stop", "step", "disk"}
+    assert {act.what for act in schedule(1, 60)} == {"kill", "stop", "term", "step", "disk"}

@@ -67,7 +67,7 @@ def kill(kind: str = "keeper", pid: int = 201, ticks: int = 9, namespace: str = 
     return {"what": "kill", "kind": kind, "pid": pid, "ticks": ticks, "pidNs": namespace}
 
 
-ONCE = Facts([enqueue()], ran(10, 20), [], [record("succeeded", "retire")])
+ONCE = Facts([enqueue()], ran(10, 20), runs=[record("succeeded", "retire")])
 AGAIN = Facts(
     [enqueue()],
     [line("start", 10), *ran(30, 40, 2)],
@@ -101,6 +101,18 @@ SOUND = {
     ),
     "its mission was killed": Facts(
         [enqueue()], [line("start", 10)], [kill("mission", 101, 7)], [record("failed", "retire", signal=9)]
+    ),
+    "its mission was asked to end": Facts(
+        [enqueue()],
+        [line("start", 10)],
+        runs=[record("failed", "retire", signal=15)],
+        terms=[kill("mission", 101, 7)],
+    ),
+    "its keeper was asked to end": dataclasses.replace(
+        AGAIN, kills=[], terms=[kill()], runs=[record("interrupted", "return", counted=False), AGAIN.runs[1]]
+    ),
+    "a daemon was asked to end": dataclasses.replace(
+        ONCE, terms=[kill("daemon", 5, 5)], exits=[{"program": "daemon", "code": 0}]
     ),
     "a daemon killed, one refused by the disk": dataclasses.replace(
         ONCE, exits=[{"program": "daemon", "code": ENDED_BY_KILL}, {"program": "daemon", "code": 6}]
@@ -166,6 +178,7 @@ BROKEN = {
     "left in the queue": (STUCK, Facts([enqueue()], left=[Left("m", "m's", "queue")])),
     "a run that never ends": (STUCK, dataclasses.replace(ONCE, runs=[record(None, None), *ONCE.runs])),
     "an interruption that nobody made": (UNEXPLAINED, dataclasses.replace(AGAIN, kills=[kill(pid=999)])),
+    "a keeper was asked to end, and it counts": (UNEXPLAINED, dataclasses.replace(AGAIN, kills=[], terms=[kill()])),
     "a success that nobody had": (UNEXPLAINED, dataclasses.replace(ONCE, lines=[line("start", 10)])),
     "a failure that nobody made": (
         UNEXPLAINED,
