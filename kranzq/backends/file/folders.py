@@ -217,7 +217,7 @@ def _refuse_unsafe(checkout: Checkout, *, as_root: bool) -> None:
 
 
 def ignore_runtime_state(kranz_fd: int) -> list[str]:
-    """Add what is missing to `.kranz/.gitignore`, and nothing else; the added lines."""
+    """Add what is missing to `.kranz/.gitignore`, and nothing else; the added lines. Synced: others' lines are in it."""
     try:
         found = read_regular(".gitignore", dir_fd=kranz_fd, limit=RECORD_LIMIT * 8)
     except Unreadable:
@@ -227,5 +227,5 @@ def ignore_runtime_state(kranz_fd: int) -> list[str]:
     missing = [line for line in IGNORED if line not in lines]
     if missing:
         joined = text + ("\n" if text and not text.endswith("\n") else "") + "".join(f"{line}\n" for line in missing)
-        atomic.replace(kranz_fd, ".gitignore", joined.encode("utf-8", "surrogateescape"), mode=0o644, sync=False)
+        atomic.replace(kranz_fd, ".gitignore", joined.encode("utf-8", "surrogateescape"), mode=0o644, sync=True)
     return missing

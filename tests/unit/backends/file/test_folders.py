@@ -54,6 +54,25 @@ def test_b57_a_made_queue_does_not_show_in_git(tmp_path: Path) -> None:
     assert (tmp_path / ".kranz/.gitignore").read_text() == once
 
 
+def test_lines_of_others_survive_a_power_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file that takes the place of theirs is on the disk before it does."""
+    (tmp_path / ".kranz").mkdir()
+    (tmp_path / ".kranz/.gitignore").write_text("own-line\n")
+    synced = {}
+    real = os.fsync
+
+    def sync(fd: int) -> None:
+        real(fd)
+        name = os.readlink(f"/proc/self/fd/{fd}")
+        synced[Path(name).name] = os.fstat(fd).st_size if name.endswith(".tmp") else -1
+
+    monkeypatch.setattr(os, "fsync", sync)
+    Folders.make(checkout(tmp_path)).close()
+    size = (tmp_path / ".kranz/.gitignore").stat().st_size
+
+    assert [at for name, at in synced.items() if name.startswith("..gitignore")] == [size]
+
+
 def test_b34_a_missing_checkout_is_not_made_anew(tmp_path: Path) -> None:
     """When the checkout is gone nothing is created in its place."""
     with pytest.raises(NotFound, match="gone"):
