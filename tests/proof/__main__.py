@@ -33,6 +33,7 @@ PARTS: dict[str, str] = {
     "planted": "remove each safety measure in turn; what is to find that must find it",
     "prove": "kranzq check --prove, on the disk of this machine",
     "storm": "everybody at once, killed, stopped and refused; what was lost, doubled or met",
+    "power": "cut the power at each instant of each verb, and recover from every state that the disk may have",
 }
 """Each part, with what it does; its module has the function `run`."""
 

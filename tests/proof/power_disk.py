@@ -11,6 +11,7 @@ A journaling file system (ext4, xfs, btrfs) leaves much less than this.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -48,9 +49,11 @@ class Sync(NamedTuple):
 
 
 class Told(NamedTuple):
-    """Something was said to whoever asked: from here on it is promised."""
+    """Something was said to whoever asked, or done to the world: from here on it is promised, and not taken back."""
 
     text: str
+    path: str = ""
+    """Where it was written, if that is a file that no cut takes anything from."""
 
 
 Event = Names | Write | Size | Sync | Told
@@ -214,14 +217,16 @@ def state(cut: Cut, kept: Iterable[int], contents: Mapping[int, bytes]) -> State
 def variants(before: bytes, changes: Sequence[Content]) -> list[bytes]:
     """What may be in a file that was not synced since these changes; the first is that all are there.
 
-    Missing, in part from the front, or all of its length with zeros in the place of what was written, of its first half
-    or of its second; of a file that was cut short also what it was before.
+    Missing; in part from the front; all of its length without what was written, without the first half of it, without
+    the second, or without all but the last of it. Where bytes are missing are those from before, or zeros.
     """
     whole = after(before, changes)
     found = {whole: None, before: None}
     found |= dict.fromkeys(after(before, changes[:count]) for count in range(1, min(len(changes), 8)))
     for lost in (_ALL, _FIRST_HALF, _SECOND_HALF):
-        found[after(before, [_blank(change, *lost) for change in changes])] = None
+        found[after(before, itertools.chain.from_iterable(_without(change, *lost) for change in changes))] = None
+    earlier = itertools.chain.from_iterable(_without(change, *_ALL) for change in changes[:-1])
+    found[after(before, [*earlier, changes[-1]])] = None
     if isinstance(last := changes[-1], Write):
         found[after(after(before, changes[:-1]), [last._replace(data=last.data[: len(last.data) // 2])])] = None
     return list(found)
@@ -230,9 +235,11 @@ def variants(before: bytes, changes: Sequence[Content]) -> list[bytes]:
 _ALL, _FIRST_HALF, _SECOND_HALF = (0.0, 1.0), (0.0, 0.5), (0.5, 1.0)
 
 
-def _blank(change: Content, begin: float, end: float) -> Content:
-    """The same change with zeros in a part of its bytes: its length came to the disk and these bytes did not."""
+def _without(change: Content, begin: float, end: float) -> list[Content]:
+    """The same change without a part of its bytes: the file's length came to the disk, and these bytes did not."""
     if isinstance(change, Size):
-        return change
-    first, last = round(len(change.data) * begin), round(len(change.data) * end)
-    return change._replace(data=change.data[:first] + bytes(last - first) + change.data[last:])
+        return [change]
+    length = len(change.data)
+    first, last = round(length * begin), round(length * end)
+    rest = change._replace(at=change.at + last, data=change.data[last:])
+    return [change._replace(data=change.data[:first]), rest, change._replace(at=change.at + length, data=b"")]

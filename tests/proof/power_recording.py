@@ -8,6 +8,7 @@ modelled: what is kept has the mode that it was given last.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -112,16 +113,18 @@ class _Taking:
             case _ if name not in _HARMLESS and any(live.is_ours(path_in(value)) for value in values):
                 raise UnmodelledError(f"{name}{values!r}")
 
-    def _told(self, text: str) -> None:
-        self.live.events.append(Told(text))
+    def _told(self, text: str, path: str = "") -> None:
+        self.live.events.append(Told(text, path))
 
     def _write(self, call: Call) -> None:
         fd, data, answer = opened(call.values[0]), call.values[1], call.answer or 0
         if not isinstance(data, bytes):
             raise UnmodelledError(f"a text that strace cut short: {call!r}"[:300])
         if not self.live.is_file(fd):
-            if fd.path == self.heard or fd.path.startswith(self.live.root + "/"):
+            if fd.path == self.heard:
                 self._told(data[:answer].decode("utf-8", "replace"))
+            elif fd.path.startswith(self.live.root + "/"):
+                self._told(data[:answer].decode("utf-8", "replace"), os.path.relpath(fd.path, self.live.root))
             return
         inode = self.live.inode(fd.path)
         if call.name == "pwrite64":

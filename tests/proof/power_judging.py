@@ -1,0 +1,143 @@
+"""What must hold when the power is back: what holds after a kill, but for what no disk keeps that was not synced.
+
+What is forgiven is counted, by kind: a run without a readable record, which was never promised; a reason that is not
+there; a hint that was damaged and is set aside with one message; a mission whose end no disk had, which runs again.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from tests.proof.invariants import Learned, Pictures, Stuck, always, at_rest, judge, settle
+from tests.proof.pictures import Picture
+from tests.proof.power_disk import State, Told
+from tests.proof.power_recording import Recording
+from tests.proof.power_states import Left
+from tests.proof.power_world import PowerWorld
+from tests.proof.scenario import Scenario
+
+_NO_RECORD = re.compile(r"(missions/[^/]+/dispatch/[^/]+), a run (that is nothing|whose record cannot be read)")
+_END_TOLD = re.compile(r"^[0-9:]* ?(\S+) (?:succeeded|failed|timed out|cancelled|deferred|not started)", re.MULTILINE)
+_END = re.compile(r"checkout/\.kranz/missions/([^/]+)/dispatch/[0-9]+/(run|exit)\.json")
+
+
+@dataclass
+class Promised:
+    """What had been said and done when the power went, and what the disk has kept of it."""
+
+    reported: bool
+    """Whether the verb had said all that it has to say."""
+    ended: frozenset[str]
+    """Missions whose end was told, or is on the disk: they do not run again for it."""
+    damaged_hint: bool
+    forgiven: Counter[str] = field(default_factory=Counter)
+
+
+def learn(scenario: Scenario, world: PowerWorld) -> Learned:
+    """Run the verb whole and not at all, start the machine again, and look at what each leaves after recovery."""
+    said = ""
+    found: list[Pictures] = []
+    for done in (False, True):
+        scenario.put_back(world)
+        if done:
+            said = world.run(*scenario.argv, code=scenario.code).stdout
+        scenario.end(world)
+        world.await_quiet()
+        with world.started_again():
+            found.append(settle(scenario, world, again=False))
+        if faults := [*always(found[-1].recovered), *at_rest(found[-1].drained)]:
+            raise Stuck(f"{scenario.name}, without a power cut: {faults}")
+    before, after = found
+    return Learned(said, before, after, None, None)
+
+
+def promised(recording: Recording, left: Left, learned: Learned) -> Promised:
+    """What counts for a state."""
+    told = "".join(_told(recording, left.instant))
+    ended = set(_END_TOLD.findall(told)) | set(_ends_on_disk(left.state))
+    hint = left.state.tree().get("checkout/.kranz/queue/.seq")
+    damaged = hint is not None and not hint.strip().isdigit()
+    return Promised(learned.has_reported(told), frozenset(ended), damaged)
+
+
+def _told(recording: Recording, instant: int) -> Iterator[str]:
+    for event in recording.events[:instant]:
+        if isinstance(event, Told) and not event.path and not event.text.startswith("exit "):
+            yield event.text
+
+
+def _ends_on_disk(state: State) -> Iterator[str]:
+    """The missions of which a whole record says that they have ended."""
+    for path, data in state.tree().items():
+        if data is not None and (found := _END.fullmatch(path)):
+            try:
+                value = json.loads(data)
+            except ValueError:
+                continue
+            if found[2] == "exit" or value["state"] == "ended":
+                yield found[1]
+
+
+def faults_of(
+    scenario: Scenario, learned: Learned, found: Pictures, world: PowerWorld, facts: Promised
+) -> Sequence[str]:
+    """Everything that is wrong, a sentence each."""
+    was, would = (_forgiving(one, facts) for one in (learned.before, learned.done))
+    seen = _forgiving(found, facts)
+    if scenario.turn:
+        seen = Pictures(*(_spared(one, old, facts) for one, old in _pairs(seen, was)))
+    known = replace(learned, before=was, done=would)
+    faults = judge(scenario, known, seen, reported=facts.reported, again=False, keeper=True)
+    return [*faults, *_promised_reasons(scenario, world, facts)]
+
+
+def _pairs(one: Pictures, other: Pictures) -> Iterator[tuple[Picture, Picture]]:
+    yield one.recovered, other.recovered
+    yield one.drained, other.drained
+
+
+def _forgiving(pictures: Pictures, facts: Promised) -> Pictures:
+    return Pictures(_forgiven(pictures.recovered, facts), _forgiven(pictures.drained, facts))
+
+
+def _forgiven(picture: Picture, facts: Promised) -> Picture:
+    """The same without what no disk has to keep."""
+    without = {found[1] for one in picture.stray if (found := _NO_RECORD.fullmatch(one))}
+    kept = []
+    for one in picture.stray:
+        if any(one.startswith(folder) for folder in without):
+            facts.forgiven["runs without a record"] += bool(_NO_RECORD.fullmatch(one))
+        elif one.endswith("without its reason") and ("quarantine/" in one or not facts.reported):
+            facts.forgiven["set aside, and the reason lost"] += 1
+        else:
+            kept.append(one)
+    aside: Counter[str] = Counter()
+    for name, count in dict(picture.facts.get("what is quarantined") or {}).items():  # type: ignore[call-overload]
+        if name == "seq" and facts.damaged_hint:
+            facts.forgiven["hints set aside"] += count
+        else:
+            aside["inbox" if name.startswith("inbox") else name] += count
+    bad = [key for key in picture.facts if key.startswith(("entries of inbox/", "entries of .admitting."))]
+    entries = {key: value for key, value in picture.facts.items() if key not in bad}
+    return replace(picture, stray=kept, facts=entries | {"what is quarantined": aside, "bad files": len(bad) or None})
+
+
+def _spared(picture: Picture, was: Picture, facts: Promised) -> Picture:
+    """A mission whose end is nowhere may have run once more."""
+    again = Counter({mission: 1 for mission in picture.ran if mission not in facts.ended})
+    facts.forgiven["run again, for no disk had the end"] += sum(
+        picture.ran[mission] > was.ran[mission] and mission not in facts.ended for mission in picture.ran
+    )
+    return replace(picture, interrupted=was.interrupted + again)
+
+
+def _promised_reasons(scenario: Scenario, world: PowerWorld, facts: Promised) -> Iterator[str]:
+    """A person who parked a mission and was told so finds the reason."""
+    if scenario.argv[0] == "park" and facts.reported and len(scenario.argv) > 2:
+        for path in (world.queue / "parked").glob("*.why.json"):
+            if scenario.argv[2] not in path.read_text(errors="replace"):
+                yield f"{path.name}: the reason of a parked mission is lost, though it was reported"
