@@ -21,6 +21,8 @@ TERMS = {"daemon": 3, "drain": 3, "keeper": 2, "mission": 2}
 STOPPED_S = (0.1, 0.3, 0.6, 1.0, 1.5, 2.5, 7.0)
 """The longest is more than anybody waits for a change of names."""
 STEPS_S = (0.0, 1.0, -1.0, 40.0, -40.0, 3_600.0, -3_600.0, 7_300.0, -7_300.0)
+DOWN_S = (0.0, 0.0, 0.5, 3.0, 12.0)
+"""How long a server is away, beside what its start takes. The last, in long rounds, is longer than any call waits."""
 DISKS = {"full": 3, "no inodes": 2, "read-only": 3, "read-only whole": 1}
 
 
@@ -71,7 +73,10 @@ def schedule_work(seed: int, seconds: float, *, has_server: bool) -> list[Act]:
     acts += [Act(at, "step", "clock", value=dice.choice(STEPS_S)) for at in _times(dice, seconds, 5.0)]
     if has_server:
         kinds = ("postmaster killed", "stopped at once")
-        acts += [Act(at, "server", dice.choice(kinds)) for at in _times(dice, seconds, 6.0)]
+        acts += [
+            Act(at, "server", dice.choice(kinds), seconds=dice.choice(DOWN_S[: None if seconds > 30 else -1]))
+            for at in _times(dice, seconds, 7.0)
+        ]
     return sorted(acts)
 
 

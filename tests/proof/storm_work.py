@@ -37,7 +37,7 @@ STOP_S = 0.8
 """Longer than a lease of the programs."""
 AFTERWARDS_NS = 8_000_000_000
 """So long after a server is back a call may still tell that it was away."""
-AWAY = ("StoreUnavailable", "OperationalError", "ConnectionError")
+AWAY = ("StoreUnavailable", "StoreUnreachable")
 
 
 @dataclass(frozen=True)
@@ -101,6 +101,7 @@ class Round:
                 self.server.kill()
             else:
                 self.server.stop()
+            time.sleep(act.seconds)  # no condition to wait for: it is away so long
             self.server.start()
             self.downs.append(Down(down, time.clock_gettime_ns(time.CLOCK_BOOTTIME) + AFTERWARDS_NS))
             self.done[f"server: {act.kind}"] += 1
