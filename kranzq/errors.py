@@ -6,6 +6,8 @@ command line leaves; a test holds each class against the reference page.
 
 from __future__ import annotations
 
+import sys
+
 EXIT_FAILED = 1
 EXIT_USAGE = 2
 EXIT_NOT_FOUND = 3
@@ -31,6 +33,18 @@ class UsageFault(KranzqError):
     """The call or the configuration is wrong."""
 
     exit_code = EXIT_USAGE
+
+
+class MissingPackage(UsageFault):
+    """A package that an extra brings along is not there; `what` needs it."""
+
+    def __init__(self, what: str, package: str, extra: str) -> None:
+        import shlex  # noqa: PLC0415 - rarely needed, and hooks wait for each import
+
+        super().__init__(
+            f"{what} needs the package {package}, which this Python has not.",
+            f"Type: {shlex.quote(sys.executable or 'python3')} -m pip install 'kranzq[{extra}]'",
+        )
 
 
 class BadMissionId(UsageFault):

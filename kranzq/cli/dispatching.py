@@ -77,9 +77,20 @@ def stop(directory: str, *, now: bool, wait: bool) -> None:
     checkout = checkouts.find_checkout(directory, os.environ)
     stopped = dispatching.stop_daemon(checkout, now=now, wait=wait)
     if stopped is None:
-        complain("No daemon serves this checkout.")
+        complain("No daemon serves this checkout.", *_other_things())
         sys.exit(EXIT_NOT_FOUND)
     say(stopped)
+
+
+def _other_things() -> list[str]:
+    """What else may have been meant: a server of this user, which is no daemon."""
+    from kranzq.wiring.serving import listening_server
+
+    if (found := listening_server(os.environ)) is None:
+        return []
+    path, pid = found
+    end = f"kill {pid}" if pid else "TERM, where it runs"
+    return [f"  A server answers at unix:{path}; it dispatches nothing. If that was meant, end it with: {end}"]
 
 
 @click.command()

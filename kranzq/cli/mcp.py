@@ -7,7 +7,7 @@ import os
 import click
 
 from kranzq.cli.agent import agent_option, named_server, store_option
-from kranzq.errors import UsageFault
+from kranzq.errors import MissingPackage, UsageFault
 from kranzq.wiring.remote import open_server
 
 
@@ -28,7 +28,7 @@ def mcp(directory: str, *, groups: tuple[str, ...], allow_commands: bool, agent:
     except ModuleNotFoundError as fault:
         if (fault.name or "").partition(".")[0] == "kranzq":
             raise
-        raise UsageFault(f"MCP needs the package {fault.name}.", "Type: pip install 'kranzq[mcp]'") from fault
+        raise MissingPackage("MCP", str(fault.name), "mcp") from fault
     here, server = Here(directory, os.environ), named_server()
     if server is None:
         from kranzq.mcp.local import LocalCaller

@@ -9,7 +9,7 @@ import click
 
 from kranzq.cli.agent import url_option
 from kranzq.cli.say import say
-from kranzq.errors import UsageFault
+from kranzq.errors import MissingPackage
 
 
 @click.command()
@@ -31,7 +31,7 @@ def serve(directory: str, /, **said: Any) -> None:
     except ModuleNotFoundError as fault:
         if (fault.name or "").partition(".")[0] == "kranzq":
             raise
-        raise UsageFault(f"Serving needs the package {fault.name}.", "Type: pip install 'kranzq[server]'") from fault
+        raise MissingPackage("Serving", str(fault.name), "server") from fault
     serving.serve(
         serving.Options(directory, **said),
         os.environ,

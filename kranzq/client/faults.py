@@ -62,7 +62,8 @@ def value_of(where: str, status: int, headers: Mapping[str, str], raw: bytes) ->
 
 def fault_of(where: str, status: int, told: Mapping[str, Any], ask: Ask[Any]) -> KranzqError:
     """The fault that the server tells of."""
-    sentence, hint, code = (_text(told, key) for key in ("error", "hint", "code"))
+    sentence, code = _text(told, "error"), _text(told, "code")
+    hint = _text(told, "verb") or _text(told, "hint")  # whoever uses us has the command line
     if status == UNAUTHORIZED and code != "agent":
         return Refused(
             f"The server {where} takes no call without a token that it knows.",

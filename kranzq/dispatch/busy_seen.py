@@ -28,7 +28,7 @@ from kranzq.model.clock import seconds_of
 from kranzq.model.ids import MissionId
 from kranzq.model.process import Judgement, Liveness
 from kranzq.runs.folders import OUTPUT, Runs
-from kranzq.runs.holders import LockJudgement, Situation, judge_lock
+from kranzq.runs.holders import LockJudgement, Situation, flock_holders, judge_lock, key_of
 from kranzq.runs.record import RunRecord
 
 By = Literal["keeper", "dispatcher", "leftovers", "hidden", "kranz", "claim"]
@@ -109,6 +109,18 @@ def lock_situation(checkout: Checkout, queue: LookQueue) -> LockJudgement | None
     # who cannot see into other namespaces has only the record to go by
     record = busy_record.read(queue.fd) if None in held else None
     return judged if record is not None and judge(record.process).verdict is Liveness.UNKNOWN else None
+
+
+def is_unattended(checkout: Checkout, queue: LookQueue) -> bool:
+    """Whether a keeper has the checkout and no dispatcher waits for it, as far as its holders can be seen."""
+    locks = BusyLock(checkout).open_unlocked(queue.fd)
+    try:
+        seen = flock_holders([key for key in map(key_of, locks) if key is not None])
+    finally:
+        for lock in locks:
+            os.close(lock)
+    there = {holder.pid for holder in seen.holders} | set(seen.cannot_look)
+    return bool(seen.holders) and not any(holder.taker in there for holder in seen.holders)
 
 
 def local(seconds: float | None) -> str:

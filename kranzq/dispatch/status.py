@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from kranzq import __version__
 from kranzq.dispatch.aside_seen import inbox_names
-from kranzq.dispatch.busy_seen import BusySeen, ClaimSeen, is_here, occupancy
+from kranzq.dispatch.busy_seen import BusySeen, ClaimSeen, is_here, is_unattended, occupancy
 from kranzq.dispatch.daemon_seen import DaemonSeen, HiddenDaemon, look_for_daemon
 from kranzq.dispatch.item_seen import CLEAR, awaits_hand_in
 from kranzq.dispatch.item_seen import sentence as item_sentence
@@ -121,6 +121,9 @@ def status(sight: Sight, thresholds: Thresholds | None = None) -> Status:
     warnings += _about_files(sight, counts, bad=bool(trust.bad) or queue.has_bad_names())
     if states[State.QUEUED] + states[State.WAITING] + counts["inbox"] and paused is None:
         warnings += _about_daemon(daemon)
+    elif daemon is None and seen.busy is not None and seen.busy.by == "keeper" and is_unattended(sight.checkout, queue):
+        text = f"no dispatcher waits for mission {seen.busy.mission}, whose end is settled when one comes"
+        warnings.append(Notice(text, "Type: kranzq daemon (or once: kranzq drain)"))
     return Status(
         sight.checkout.root,
         daemon,

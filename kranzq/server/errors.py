@@ -1,7 +1,8 @@
 """Faults as answers: one table from the classes of `kranzq.errors` to status and code, one JSON form for all of them.
 
 `{"error": "<sentence>", "hint": "<next step>", "code": "<word>"}`; on the original holder paths `"ok": false` comes
-first. No answer holds the text of an unexpected exception, nor anything that looks like a token.
+first. A hint names the route in the place of a verb of the command line; then `verb` has it as it was. No answer holds
+the text of an unexpected exception, nor anything that looks like a token.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from kranzq.errors import (
     UsageFault,
 )
 from kranzq.model.tokens import without_tokens
+from kranzq.server.hints import in_routes
 
 TABLE: tuple[tuple[type[KranzqError], int, str], ...] = (
     (ClaimLost, 409, "lost"),
@@ -74,7 +76,10 @@ def answer_to(fault: KranzqError | HttpFault, form: Form) -> tuple[int, dict[str
         status = _CONFLICT
     if isinstance(fault, ItemLost) and fault.cancelled is not None:
         code = "cancelled"
-    body = body_of(fault.sentence, fault.advice, code, form)
+    hint = in_routes(fault.advice)
+    body = body_of(fault.sentence, hint, code, form)
+    if form is Form.V1 and hint != fault.advice:
+        body["verb"] = without_tokens(fault.advice)
     if isinstance(fault, ItemLost):
         body |= {"item": fault.item, "attempt": fault.attempt, "state": fault.state, "cancelled": fault.cancelled}
     return status, body, {"retry-after": str(RETRY_AFTER_S)} if status == _LATER else {}

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
 from kranzq import __version__
 from kranzq.model.agents import Scope
@@ -47,6 +48,9 @@ class Fault(msgspec.Struct):
     hint: str
     code: str
     ok: bool | msgspec.UnsetType = msgspec.UNSET
+    verb: Annotated[str | msgspec.UnsetType, Meta(description="The next step for whoever has the command line.")] = (
+        msgspec.UNSET
+    )
 
 
 class Document(msgspec.Struct):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from kranzq.errors import Refused, UsageFault
+from kranzq.errors import MissingPackage, Refused, UsageFault
 
 if TYPE_CHECKING:
     from kranzq.client.remote import RemoteStore
@@ -40,7 +40,7 @@ def open_server(server: str, environ: Mapping[str, str], tell: Callable[[str], N
     except ModuleNotFoundError as fault:
         if (fault.name or "").partition(".")[0] == "kranzq":
             raise
-        raise UsageFault(f"A server needs the package {fault.name}.", "Type: pip install 'kranzq[client]'") from fault
+        raise MissingPackage("A server", str(fault.name), "client") from fault
     return Client(server, token_of(environ), tell=tell)
 
 

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 
 FOLDER, SOCKET = "server", "kranzq.sock"
+_PATIENCE_S = 1.0
 
 
 def default_socket(environ: Mapping[str, str]) -> str:
@@ -13,6 +14,22 @@ def default_socket(environ: Mapping[str, str]) -> str:
     from kranzq.trust.key import state_dir
 
     return f"{state_dir(environ)}/{FOLDER}/{SOCKET}"
+
+
+def listening_server(environ: Mapping[str, str]) -> tuple[str, int] | None:
+    """The default socket and the process that listens there (0: it cannot be seen); None where nobody does."""
+    import socket
+    import struct
+
+    path = default_socket(environ)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking:
+        try:
+            asking.settimeout(_PATIENCE_S)
+            asking.connect(path)
+            peer = asking.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+        except (OSError, AttributeError):  # nobody, or a system that does not tell
+            return None
+    return path, int(struct.unpack("3i", peer)[0])
 
 
 def make_socket_folder(environ: Mapping[str, str]) -> None:

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from kranzq.liveness import start_ticks
+from tests.laboratory import Laboratory, wait_for
 
 ROOT = Path(__file__).resolve().parents[2]
 WRITES = "creat,mkdir,mkdirat,unlink,unlinkat,rename,renameat,renameat2,link,linkat,symlink,symlinkat,truncate,rmdir"
@@ -283,3 +284,21 @@ def snapshot(*roots: Path) -> list[tuple[str, int, int]]:
     return sorted(
         (str(path), path.lstat().st_mtime_ns, path.lstat().st_ctime_ns) for root in roots for path in root.rglob("*")
     )
+
+
+def test_a_mission_that_no_dispatcher_waits_for_is_named(lab: Laboratory) -> None:
+    """It goes on, and `status` says what to type; while a drain waits for it there is nothing to do."""
+    lab.enqueue("m1", *lab.alone("m1", seconds=600))
+    drain = lab.start(lab.command("drain"))
+    wait_for(lambda: lab.count("start", "m1"), "the mission runs")
+    assert "no dispatcher waits" not in lab.run("status").stdout
+
+    drain.kill()
+    drain.wait()
+
+    said = lab.run("status").stdout
+    assert "no dispatcher waits for mission m1" in said
+    assert "Type: kranzq daemon" in said
+    lab.release()
+    lab.run("drain")
+    assert lab.outcomes("m1") == ["succeeded"]

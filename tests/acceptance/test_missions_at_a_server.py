@@ -298,6 +298,16 @@ def test_a_verb_of_a_checkout_does_nothing_behind_the_back_of_a_server(
     assert run(["-C", ".", "list", "--server", "nonsense"]) == 2
 
 
+def test_whoever_stops_no_daemon_is_told_of_the_server(place: Place) -> None:
+    """Perhaps that was meant; it is another process, and goes on."""
+    assert place.server.process is not None
+    said = place.here("stop", code=3).err
+    assert "No daemon serves this checkout" in said
+    assert f"end it with: kill {place.server.process.pid}" in said
+    place.server.stop()
+    assert "server" not in place.here("stop", code=3).err
+
+
 def test_a_dispatcher_works_where_it_is(place: Place) -> None:
     """Its environment may name a server for what it runs; it says whose missions it takes."""
     place.here("enqueue", "m1", "--", "true")

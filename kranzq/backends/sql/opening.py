@@ -8,7 +8,7 @@ from kranzq import __version__
 from kranzq.backends.sql.backend import SqlBackend
 from kranzq.backends.sql.database import Database
 from kranzq.backends.sql.schema import check
-from kranzq.errors import UsageFault
+from kranzq.errors import MissingPackage, UsageFault
 from kranzq.model.database_url import FORMS, shown
 
 
@@ -28,7 +28,7 @@ def open_database(url: str) -> Database:
         except ModuleNotFoundError as fault:
             if (fault.name or "").partition(".")[0] != "psycopg":
                 raise
-            raise UsageFault("PostgreSQL needs the package psycopg.", "Type: pip install 'kranzq[postgres]'") from fault
+            raise MissingPackage("PostgreSQL", "psycopg", "postgres") from fault
         return PostgresDatabase(url)
     raise UsageFault(f"{shown(url)[:200]!r} names no database that kranzq knows.", FORMS)
 

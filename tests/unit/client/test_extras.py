@@ -18,10 +18,13 @@ WITHOUT = "import sys; sys.modules[sys.argv[1]] = None; from kranzq.cli.main imp
         ("httpx2", ["work", "list", "--server", "unix:/none"], "pip install 'kranzq[client]'"),
         ("mcp", ["mcp"], "pip install 'kranzq[mcp]'"),
         ("pydantic", ["mcp"], "pip install 'kranzq[mcp]'"),
+        ("uvicorn", ["serve"], "pip install 'kranzq[server]'"),
+        ("psycopg", ["work", "list", "--url", "postgresql://localhost/x"], "pip install 'kranzq[postgres]'"),
+        ("httpx2", ["list", "--server", "unix:/none"], "pip install 'kranzq[client]'"),
     ],
 )
 def test_a_missing_package_is_a_sentence(package: str, words: list[str], said: str, tmp_path: Path) -> None:
-    """With the package that is missing, and 2."""
+    """With the package that is missing, the pip of the very Python that runs, and 2."""
     done = subprocess.run(
         [sys.executable, "-c", WITHOUT, package, "-C", str(tmp_path), *words],
         cwd=ROOT,
@@ -32,3 +35,4 @@ def test_a_missing_package_is_a_sentence(package: str, words: list[str], said: s
     )
     assert (done.returncode, done.stdout) == (2, "")
     assert (f"needs the package {package}" in done.stderr, said in done.stderr) == (True, True), done.stderr
+    assert f"Type: {sys.executable} -m pip" in done.stderr
