@@ -16,7 +16,7 @@ from kranzq.cli.agent import url_option
 from kranzq.cli.say import local_time, say, say_json
 from kranzq.cli.tables import fitted
 from kranzq.model.agents import MOST_LIFE_MS, NEVER, Agent, Issued, Scope, agent_json
-from kranzq.wiring import tokens, trusting
+from kranzq.wiring import callers, tokens, trusting
 
 if TYPE_CHECKING:
     from kranzq.backend.agents import Agents
@@ -63,7 +63,7 @@ def add(directory: str, /, *, name: str, url: str | None, scopes: Sequence[str],
     def act(agents: Agents, token: str) -> Issued:
         return agents.add(
             name,
-            groups=said["groups"],
+            groups=callers.split_groups(said["groups"]),
             scopes=[Scope(one) for one in scopes or ("work",)],
             expires_ms=life,
             uid=said["uid"],

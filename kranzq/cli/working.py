@@ -127,6 +127,11 @@ def _new(directory: str, given: dict[str, Any]) -> NewItem:
         due = round(due_at("--not-before", given["not_before"], time.time()) * 1000)
     if not (given["title"] or "").strip():
         raise UsageFault("An item needs a title.", "Say what it is about with --title TEXT.")
+    if "," in given["group"]:
+        raise UsageFault(
+            f"--group {given['group'][:200]!r} names more than one group, and an item is for one.",
+            "Enqueue one for each, or one for all without --group.",
+        )
     who = holder(None)
     return NewItem(
         title=given["title"],

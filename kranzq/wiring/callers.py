@@ -6,7 +6,7 @@ Whoever may write the database may act under any name. Through a server the toke
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from kranzq.model.claim import Holder
 
@@ -23,4 +23,9 @@ def caller(environ: Mapping[str, str], named: str | None = None) -> Holder:
 
 def groups_of(environ: Mapping[str, str], given: Collection[str] = ()) -> frozenset[str]:
     """The groups that one belongs to: those that were said, else those of `KRANZQ_AGENT_GROUPS`."""
-    return frozenset(given or environ.get(GROUPS, "").replace(",", " ").split())
+    return frozenset(split_groups(given) or environ.get(GROUPS, "").replace(",", " ").split())
+
+
+def split_groups(given: Iterable[str]) -> tuple[str, ...]:
+    """Names as people give them: one an option, or several with commas between."""
+    return tuple(name for text in given for part in text.split(",") if (name := part.strip()))

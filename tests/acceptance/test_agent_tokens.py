@@ -48,7 +48,7 @@ def opens(token: str) -> bool:
 
 def test_a_token_is_shown_once(ask: Ask) -> None:
     """By the verb that makes it; no later verb knows it, and the database does not have it."""
-    said = ask("add", "ann", "--group", "web", "--group", "ops", "--scope", "read", "--scope", "work")
+    said = ask("add", "ann", "--group", "web,ops", "--scope", "read", "--scope", "work")
     (token,) = [word for word in said.split() if word.startswith("kqa_")]
     assert opens(token)
     assert "groups   ops, web" in said

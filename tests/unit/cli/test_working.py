@@ -244,7 +244,7 @@ def test_groups_come_from_the_line_or_the_environment(ask: Ask, monkeypatch: pyt
     ask("claim", code=75)
     monkeypatch.setenv("KRANZQ_AGENT_GROUPS", "painters, testers")
 
-    assert ask("claim", "--group", "builders")["claimed"][0]["item"]["id"] == "one"
+    assert ask("claim", "--group", "others, builders")["claimed"][0]["item"]["id"] == "one"
     assert ask("claim")["claimed"][0]["item"]["id"] == "two"
 
 
@@ -307,6 +307,7 @@ def test_hostile_texts_are_kept_and_shown_escaped(text: str, ask: Ask, capsys: p
         (["--title", "t", "--payload", "p", "-"], "more than one"),
         (["--title", "t", "--payload", "p", "extra"], "extra"),
         (["--title", "t", "--payload", "p", "--agent", "a", "--group", "g"], "not for both"),
+        (["--title", "t", "--payload", "p", "--group", "g,h"], "an item is for one"),
         (["--title", "t" * 1025, "--payload", "p"], "title has 1025 bytes"),
         (["--title", "t", "--payload", "p", "--key", "k" * 201], "key has 201 bytes"),
         (["--title", "t", "--payload", "p", "--priority", "high"], "--priority"),
