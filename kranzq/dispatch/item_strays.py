@@ -14,10 +14,12 @@ from kranzq.model.work import Held, ItemState
 from kranzq.runs.folders import Runs
 
 if TYPE_CHECKING:
+    from kranzq.backend.items import WorkStore
     from kranzq.dispatch.items import Items
     from kranzq.dispatch.parts import OpenQueue, Parts
     from kranzq.model.work import WorkItem
 
+_AT_ONCE = 50
 NEVER_BEGAN = "its dispatcher ended before it had begun"
 
 
@@ -27,12 +29,23 @@ def give_back_strays(parts: Parts, queue: OpenQueue, items: Items) -> None:
         return
     uid = items.settings.holder.uid
     try:
-        held = items.ask(lambda store: [*store.entries(ItemState.CLAIMED), *store.entries(ItemState.LAPSED)])
-        for one in held:
-            if one.claimed_by_uid == uid:
-                _look_at(parts, queue, items, one)
+        for one in items.ask(lambda store: _held_by(store, uid)):
+            _look_at(parts, queue, items, one)
     except KranzqError:
         items.compare_again()
+
+
+def _held_by(store: WorkStore, uid: str) -> list[WorkItem]:
+    """The items of a holder, read a page at a time: those of others may be many, with a megabyte each."""
+    found: list[WorkItem] = []
+    for state in (ItemState.CLAIMED, ItemState.LAPSED):
+        cursor: str | None = None
+        while True:
+            page = store.page(state.value, limit=_AT_ONCE, cursor=cursor)
+            found += [one for one in page.items if one.claimed_by_uid == uid]
+            if (cursor := page.cursor) is None:
+                break
+    return found
 
 
 def _look_at(parts: Parts, queue: OpenQueue, items: Items, one: WorkItem) -> None:
