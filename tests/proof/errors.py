@@ -83,8 +83,7 @@ def put(world: World, scenario: Scenario, trial: Trial, faulty: Faulty) -> traci
         return faulty.run(world, scenario.argv, point, f"{'after' if second else 'fail'}:{number}")
     role = tracing.KEEPER if point.role == tracing.KEEPER else tracing.PROGRAM
     fault = tracing.Fault(role, point.name, point.at, f"error={first}")
-    alone = not scenario.turn and "exec" not in scenario.name
-    return tracing.run(world, scenario.argv, fault, role=role, alone=alone)
+    return tracing.run(world, scenario.argv, fault, role=role)
 
 
 def _break(world: World, scenario: Scenario, learned: Learned, trial: Trial, faulty: Faulty) -> Found:

@@ -179,7 +179,7 @@ def _run(folder: Path, picture: Picture) -> tuple[object, ...] | None:
     outcome, fate = record["outcome"], (record["fate"] or {}).get("fate")
     if outcome == "interrupted":
         picture.interrupted[record["mission"]] += 1
-    if outcome in {None, "never began", "neverBegan", "interrupted"}:
+    if outcome in {None, "never began", "interrupted"} or (outcome, fate) == ("not started", "return"):
         return None
     return record["kind"], outcome, fate, record.get("exitCode")
 

@@ -12,11 +12,13 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.hurried import hurried_keeper
+from tests.laboratory import wait_for
 from tests.proof.scenario import PATIENCE, World
 
 OPENS = ("openat", "open", "creat")
@@ -99,7 +101,7 @@ def read(text: str, role: str) -> Traced:
         pid, name, arguments = int(found[1]), found[2], found[3]
         mine = roles.setdefault(pid, role if not roles else CHILD)
         every[pid, name] += 1
-        first = name == "execve" and every[pid, name] == 1
+        first = name == "execve" and every[pid, name] == 1 and mine == KEEPER
         if mine == CHILD or first or not changes(name, arguments):
             last[pid] = None
             continue
@@ -125,46 +127,53 @@ class Fault:
         return ["-e", f"inject={self.name}:{self.how}:when={self.at}"]
 
 
-def run(world: World, argv: Sequence[str], fault: Fault | None, *, role: str = PROGRAM, alone: bool = False) -> Traced:
+def run(world: World, argv: Sequence[str], fault: Fault | None, *, role: str = PROGRAM) -> Traced:
     """Run the real program, with the process of a role under `strace`, to its end.
 
-    `alone`: it starts nothing, so it may be traced in a faster way, in which no signal can be put into a call.
-
+    The program is forked from one that has imported everything (`tests.forking`), so that what is traced is the verb.
     Raises `subprocess.TimeoutExpired` when it does not end.
     """
     log = world.folder / "trace"
     log.unlink(missing_ok=True)
     watched = watching(log, fault)
-    env: Mapping[str, str] = world.traced
     if role == PROGRAM:
-        command = [*words(watched, alone=alone), *world.command(argv)]
+        done = _attached(world, argv, watched)
     else:
-        command = world.command(argv)
-        env = {**env, "LAB_KEEPER": str(_traced_keeper(world, watched))}
-    with subprocess.Popen(
-        command,
-        cwd=world.folder,
-        env=env,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    ) as process:
-        try:
-            out, err = process.communicate(timeout=PATIENCE)
-        except subprocess.TimeoutExpired:
-            world.end_live()
-            process.kill()
-            raise
+        done = world.run(*argv, code=None, env={"LAB_KEEPER": str(_traced_keeper(world, watched))})
+        _await_whole(log)
     traced = read(log.read_text(errors="replace") if log.exists() else "", role)
-    traced.code, traced.out, traced.err = process.returncode, out, err
+    traced.code, traced.out, traced.err = done.returncode, done.stdout, done.stderr
     return traced
 
 
-def words(watched: Sequence[str], *, alone: bool = False) -> list[str]:
+def _attached(world: World, argv: Sequence[str], watched: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    """Run the program with a tracer that comes before it begins."""
+    told = world.folder / "attach"
+    told.unlink(missing_ok=True)
+    with ThreadPoolExecutor(1) as beside:
+        running = beside.submit(lambda: world.run(*argv, code=None, env={"LAB_ATTACH": str(told)}))
+        wait_for(told.exists, "the program waits for its tracer", seconds=PATIENCE)
+        command = [_strace(), "-q", "-f", "-b", "execve", *watched, "-p", told.read_text()]
+        with subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as tracer:
+            try:
+                return running.result()
+            finally:
+                try:
+                    tracer.wait(PATIENCE)
+                except subprocess.TimeoutExpired:
+                    tracer.kill()
+
+
+def _await_whole(log: Path) -> None:
+    """Wait until the keeper's tracer has written all: it is nobody's child here."""
+    mark = re.compile(r"\+\+\+ (killed|exited)")
+    if log.exists():
+        wait_for(lambda: mark.search(log.read_text(errors="replace")), "the keeper's tracer ends", seconds=PATIENCE)
+
+
+def words(watched: Sequence[str]) -> list[str]:
     """The words of `strace` that stand before a program whose children go their way untraced."""
-    return [_strace(), "-q", "-f", *(["--seccomp-bpf"] if alone else ["-b", "execve"]), *watched]
+    return [_strace(), "-q", "-f", "-b", "execve", *watched]
 
 
 def watching(log: Path, fault: Fault | None) -> list[str]:
