@@ -95,7 +95,8 @@ def wait(server: str, mission: str, *, timeout_s: float | None) -> MissionEnd:
     with missions_at(server) as missions:
         refuse_inside_mission_of(missions, "wait", os.environ)
         seen = missions.one(known)
-        if seen["state"] in {"queued", "waiting"} and missions.status()["daemon"] is None:
+        is_waiting = seen["state"] in {"queued", "waiting"}
+        if is_waiting and told.read(missions.where, told.status, missions.status()).daemon is None:
             complain(
                 "No daemon runs there, so it may wait for long.",
                 "  Type there: kranzq daemon (or once: kranzq drain)",

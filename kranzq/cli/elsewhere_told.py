@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from kranzq.dispatch.approve import Approved
 from kranzq.dispatch.busy_seen import BusySeen
 from kranzq.dispatch.cancel import Answer
-from kranzq.dispatch.daemon_seen import DaemonSeen
+from kranzq.dispatch.daemon_seen import DaemonSeen, HiddenDaemon
 from kranzq.dispatch.listed import Listed, Listing
 from kranzq.dispatch.past import Run
 from kranzq.dispatch.request import Request
@@ -62,7 +62,7 @@ def status(told: Told) -> Status:
     busy = told["busy"]
     return Status(
         told["repo"],
-        _daemon(told["daemon"]),
+        HiddenDaemon(told["daemonHidden"]) if told.get("daemonHidden") else _daemon(told["daemon"]),
         _busy(busy),
         {name: told[name] for name in COUNTED},
         told["paused"],

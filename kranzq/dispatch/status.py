@@ -83,6 +83,7 @@ class Status:
             "due": rfc3339(self.next_due) if self.next_due is not None else None,
             "waits": list(self.waits),
             "warnings": [{"text": one.text, "advice": one.advice} for one in self.warnings],
+            "daemonHidden": self.daemon.why if isinstance(self.daemon, HiddenDaemon) else None,
         }
 
 

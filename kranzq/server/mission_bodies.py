@@ -199,3 +199,6 @@ class Status(msgspec.Struct):
     due: Annotated[str | None, Meta(description="When the next of those that wait is due.")]
     waits: Annotated[list[str], Meta(description="What some of them wait for, for people.")]
     warnings: Annotated[list[Notice], Meta(description="What a person should look at, and what to type there.")]
+    daemonHidden: Annotated[  # noqa: N815 - as `status --json` has it
+        str | None, Meta(description="Why a daemon, if there is one, cannot be seen from there.")
+    ]

@@ -12,6 +12,7 @@ from kranzq.cli import elsewhere_told as told
 from kranzq.cli import elsewhere_waiting
 from kranzq.cli.elsewhere_waiting import refuse_inside_mission_of, wait_for_end
 from kranzq.client import LogPiece, RemoteMissions
+from kranzq.dispatch.daemon_seen import HiddenDaemon
 from kranzq.errors import InsideMission, NoSuchMission, NotFound, ServerUnreachable
 from kranzq.model.ids import MissionId
 from kranzq.model.state import State
@@ -156,4 +157,8 @@ def test_a_user_of_another_machine_is_not_looked_up_here() -> None:
     found = told.status({"repo": "/c", "daemon": None, "busy": busy, "paused": None, **counts})
     assert found.busy is not None
     assert (found.busy.user, found.busy.text) == ("eve", "somebody")
+    hidden = told.status(
+        {"repo": "/c", "daemon": None, "daemonHidden": "a wall", "busy": None, "paused": None, **counts}
+    )
+    assert hidden.daemon == HiddenDaemon("a wall")
     assert told.names({"entries": [look("claimed")["entries"][0]]}) == {M: State.CLAIMED}

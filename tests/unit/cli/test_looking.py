@@ -83,7 +83,7 @@ def test_json_has_the_documented_keys(checkout: Path, capsys: pytest.CaptureFixt
     why = json.loads(called(capsys, *of(checkout, "why", "m-1", "--json"))[1])
 
     keys = "repo version daemon busy queued waiting parked quarantined inbox unsigned paused claims"
-    assert list(status) == [*keys.split(), "next", "due", "waits", "warnings"]
+    assert list(status) == [*keys.split(), "next", "due", "waits", "warnings", "daemonHidden"]
     keys = "mission priority seq state due waitingFor signed note advice"
     assert list(listed["entries"][0]) == keys.split()
     assert history == {"runs": []}
