@@ -23,7 +23,10 @@ def complete_mission(ctx: click.Context, param: click.Parameter, incomplete: str
         from kranzq.wiring import checkouts, queues
 
         # the group's own function is not called while completing, so its option is asked
-        start = ctx.find_root().params.get("directory") or os.getcwd()
+        named = ctx.find_root().params.get("directory")
+        if named is None and os.environ.get("KRANZQ_SERVER", "").strip():
+            return []  # the names of a checkout here are none of the server's, and no key press waits for a network
+        start = named or os.getcwd()
         known = queues.known_missions(checkouts.find_checkout(start, os.environ))
     except Exception:  # noqa: BLE001 - a key press must never print a fault
         return []

@@ -211,6 +211,24 @@ def test_completion_offers_missions_and_verbs(
     assert shown.err == ""
 
 
+def test_missions_of_a_checkout_are_not_offered_for_a_server(
+    checkout: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are other ones; a checkout that is named goes before the variable."""
+    with make_queue(checkout) as queue:
+        enqueue(queue, "one")
+    monkeypatch.chdir(checkout)
+    monkeypatch.setenv("KRANZQ_SERVER", "unix:/none")
+    monkeypatch.setenv("_KRANZQ_COMPLETE", "bash_complete")
+    for typed, offered in (("kranzq why o", ""), ("kranzq park o", ""), ("kranzq -C . why o", "plain,one")):
+        monkeypatch.setenv("COMP_WORDS", typed)
+        monkeypatch.setenv("COMP_CWORD", str(len(typed.split(" ")) - 1))
+        with contextlib.suppress(SystemExit):
+            run([])
+        shown = capsys.readouterr()
+        assert (shown.out.strip(), shown.err) == (offered, "")
+
+
 def test_completion_makes_nothing_and_says_nothing_on_a_fault(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
