@@ -8,6 +8,7 @@ the disk is well, the clock far ahead, and drains run without kills until nothin
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import random
 import shutil
@@ -31,6 +32,7 @@ DRAINS = 4
 IN_FRONT = ("sh", "-c", 'while :; do "$@"; sleep 0.3; done', "sh")
 """Process 1 of the other namespace: a drain that is killed there does not take the namespace with it."""
 DAY_S = 86_400.0
+WHILE_BUSY = (".busy.json", ".repo.busy.lock", ".repo.busy.mission", ".mutate.lock")
 LURK_S = 4.0
 """So long an act waits for somebody to strike."""
 VERBS = {"enqueue", "recover", "other verb"}
@@ -140,6 +142,15 @@ class Stage:
         """What the history and the checkout tell."""
         found = check(facts_of(self.history, self.root / ".kranz"))
         found += [Finding(STUCK, f"{one.kind} {one.pid} still lives") for one in self._rest_of_us()]
+        queue = self.root / ".kranz" / "queue"
+        found += [
+            Finding(STUCK, f"{name} lies there after the last drain") for name in WHILE_BUSY if (queue / name).exists()
+        ]
+        found += [
+            Finding(STUCK, f"{path} is locked")
+            for path in (self.root / ".git", queue / ".busy.flock")
+            if not _free(path)
+        ]
         for slot in self.slots:
             text = self.people.log(slot.name)
             if "Traceback" in text or "fault of kranzq" in text:
@@ -220,6 +231,17 @@ class Stage:
             self.disk.relief(self.trouble[1])
             self.acts.say(what="relief", kind=self.trouble[1])
             self.trouble = None
+
+
+def _free(path: Path) -> bool:
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(fd)
+    return True
 
 
 def _of(pid: int, mark: str) -> Victim | None:
