@@ -64,10 +64,12 @@ class KranzLock:
 
     def let_go(self) -> None:
         """Remove it if it is still ours."""
-        if self._is_ours():
-            atomic.remove(self._queue, MISSION)
-            atomic.remove(self._queue, LOCK)
-        self._ours = None
+        is_ours, self._ours = self._is_ours(), None
+        if is_ours:
+            try:
+                atomic.remove(self._queue, MISSION)
+            finally:  # without its lock the mission's name means nothing
+                atomic.remove(self._queue, LOCK)
 
     def leave(self) -> None:
         """Keep the files where they are: the keeper that they name goes on."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kranzq.cli.say import complain, say, say_json
+from kranzq.cli.say import complain, mention, say, say_json
 from kranzq.errors import EXIT_BUSY, EXIT_FAILED, EXIT_LATER, EXIT_NOT_FOUND
 from kranzq.wiring import checkouts, dispatching, queues
 
@@ -37,7 +37,7 @@ def daemon(directory: str, on_stop: str | None, *, as_root: bool) -> None:
     queues.make_queue(checkout, environ).close()  # what is refused is refused before anything is promised
     one = dispatching.daemon(checkout, environ, {"daemon.on_stop": on_stop})
     serves = f"kranzq serves {checkout.root} as process {os.getpid()}; stop it with Ctrl-C or: kranzq stop"
-    one.run(lambda: say(serves))
+    one.run(lambda: mention(serves))
 
 
 @click.command()

@@ -11,7 +11,7 @@ from kranzq.events import Event, LeaseRenewed, subscribe
 
 
 def log_to(stream: TextIO) -> None:
-    """Print each event from now on; a reader that went away does not stop a dispatcher."""
+    """Print each event from now on; a full disk or a reader that went away does not stop a dispatcher."""
 
     def tell(event: Event) -> None:
         if isinstance(event, LeaseRenewed):
@@ -19,7 +19,9 @@ def log_to(stream: TextIO) -> None:
         try:
             stream.write(f"{time.strftime('%H:%M:%S')} {clean(sentence(event))}\n")
             stream.flush()
-        except OSError:
+        except BrokenPipeError:
             unsubscribe()
+        except OSError:
+            pass  # a disk that is full now takes the next line again
 
     unsubscribe = subscribe(tell)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import json
 import os
@@ -33,6 +34,12 @@ class OutputLost(KranzqError):
 def say(*lines: str) -> None:
     """Lines for people, on stdout; each stays one line, whatever names are in it."""
     _echo("\n".join(map(clean, lines)))
+
+
+def mention(*lines: str) -> None:
+    """As `say`, where nothing depends on its being read: a full disk or a reader that went away stops nobody."""
+    with contextlib.suppress(OutputLost, BrokenPipeError):
+        say(*lines)
 
 
 def complain(*lines: str) -> None:

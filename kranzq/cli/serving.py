@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from kranzq.cli.agent import url_option
-from kranzq.cli.say import say
+from kranzq.cli.say import mention
 from kranzq.errors import MissingPackage
 
 
@@ -35,5 +35,5 @@ def serve(directory: str, /, **said: Any) -> None:
     serving.serve(
         serving.Options(directory, **said),
         os.environ,
-        lambda urls: say(f"kranzq serves {' and '.join(urls)} as process {os.getpid()}; stop it with Ctrl-C"),
+        lambda urls: mention(f"kranzq serves {' and '.join(urls)} as process {os.getpid()}; stop it with Ctrl-C"),
     )

@@ -54,12 +54,16 @@ class Holding:
         With `unlock` it is taken from whoever inherited it, too; only when nothing of a run is known to live but what
         was left on purpose.
         """
-        busy_record.remove(self.queue.fd, self.process)
-        self.kranz.let_go()
-        if unlock:
-            self.hold.unlock()
-        else:
-            self.hold.close()
+        try:
+            busy_record.remove(self.queue.fd, self.process)
+        finally:  # a record that cannot be removed is the next holder's; a lock that is kept stops all of them
+            try:
+                self.kranz.let_go()
+            finally:
+                if unlock:
+                    self.hold.unlock()
+                else:
+                    self.hold.close()
 
     def leave(self) -> None:
         """Close only: the keeper keeps lock and records."""

@@ -197,5 +197,6 @@ def _leave(file: SocketFile, *, tells: bool) -> None:
     if tells:
         tell("A call of the store is still waiting; the server ends without it.")
     flush()
-    sys.stdout.flush()
+    with contextlib.suppress(OSError):  # a full disk, or a reader that went away
+        sys.stdout.flush()
     os._exit(0)
