@@ -87,3 +87,40 @@ def test_an_index_that_cannot_be_read_lets_nothing_run(checkout: Path) -> None:
 def test_a_tree_without_git_has_nothing_tracked(tmp_path: Path) -> None:
     """Without a repository there is nothing that a clone could have brought."""
     assert why_tracked(entry(), str(tmp_path)) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "place"),
+    [
+        (f".kranz/queue/{NAME}", ".kranz/queue"),
+        (".kranz/missions/m/plan.md", ".kranz/missions/m"),
+        (".kranz/missions/m/dispatch/001/run.json", ".kranz/missions/m"),
+    ],
+)
+def test_it_says_how_to_take_it_out_of_git(checkout: Path, name: str, place: str) -> None:
+    """The command is whole, and about the smallest folder."""
+    track(checkout, name)
+
+    assert why_tracked(entry(), str(checkout)) == (TRACKED, f"Take it out of git with: git rm -r --cached {place}")
+
+
+@pytest.mark.parametrize("folder", [".kranz", ".kranz/queue", ".kranz/missions", ".kranz/Missions/M"])
+def test_what_is_tracked_as_one_thing_is_known_by_any_folder_around_it(checkout: Path, folder: str) -> None:
+    """A submodule or a link in the place of a folder brings along all that lies below it."""
+    path = checkout / folder
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.symlink_to("/nowhere")
+    subprocess.run(["git", "add", "-f", folder], cwd=checkout, check=True)
+
+    assert why_tracked(entry(), str(checkout)) is not None
+    assert (why_tracked(entry("other"), str(checkout)) is None) is (folder == ".kranz/Missions/M")
+
+
+def test_an_index_that_cannot_be_read_says_what_to_do(checkout: Path) -> None:
+    """And says what to do."""
+    (checkout / ".git/index").write_bytes(b"DIRCnonsense" * 9)
+
+    assert why_tracked(entry(), str(checkout)) == (
+        CANNOT_TELL,
+        "Mend the index (git status tells what is wrong with it)",
+    )
