@@ -24,7 +24,7 @@ from tests.proof.storm_clock import Clock
 from tests.proof.storm_disk import Disk
 from tests.proof.storm_history import ENDED_BY_KILL, LIMIT, STUCK, UNEXPLAINED, Finding, check
 from tests.proof.storm_people import People
-from tests.proof.storm_schedule import Act, schedule
+from tests.proof.storm_schedule import KILLS, Act, schedule
 from tests.proof.storm_told import Told, facts_of, write_json
 from tests.proof.storm_victims import Victim, children, victim, victims
 
@@ -32,6 +32,7 @@ DRAINS = 4
 IN_FRONT = ("sh", "-c", 'while :; do "$@"; sleep 0.3; done', "sh")
 """Process 1 of the other namespace: a drain that is killed there does not take the namespace with it."""
 DAY_S = 86_400.0
+OTHERS = ("stops", "terms", "clock steps", "full disks", "read-only remounts", "nobody there")
 WHILE_BUSY = (".busy.json", ".repo.busy.lock", ".repo.busy.mission", ".mutate.lock")
 LURK_S = 4.0
 """So long an act waits for somebody to strike."""
@@ -105,7 +106,7 @@ class Stage:
         self.trouble: tuple[float, str] | None = None
         self.lurking: list[tuple[float, Act]] = []
         self.look_at = 0.0
-        self.done: Counter[str] = Counter()
+        self.done: Counter[str] = Counter(dict.fromkeys((*(f"kills: {kind}" for kind in KILLS), *OTHERS), 0))
 
     def run(self) -> None:
         """Let it storm so long."""
