@@ -87,7 +87,7 @@ def _in_a_process(program: str, folder: Path, *words: object, before: Sequence[s
     home.mkdir(parents=True)
     env = {name: text for name, text in os.environ.items() if not name.startswith(LEFT_OUT)}
     env |= {"HOME": str(home), "XDG_CONFIG_HOME": str(home / "config"), "XDG_STATE_HOME": str(home / "state")}
-    env |= {"XDG_RUNTIME_DIR": str(home), **(Clock(folder).environment if steps else {})}
+    env |= {"XDG_RUNTIME_DIR": str(home), "TMPDIR": str(home), **(Clock(folder).environment if steps else {})}
     argv = [*before, sys.executable, "-m", f"tests.proof.{program}", str(folder), *map(str, words)]
     with (folder / "program.log").open("wb") as log:
         done = subprocess.run(argv, cwd=folder.parent / "program", env=env, stdout=log, stderr=log, check=False)
