@@ -69,6 +69,7 @@ def schedule_work(seed: int, seconds: float, *, has_server: bool) -> list[Act]:
     """All acts of a storm over a work queue in their order."""
     dice = random.Random(f"work storm {seed}")
     acts = [Act(at, "kill", "agent", die=dice.random()) for at in _times(dice, seconds, 0.6)]
+    acts += [Act(at, "kill", "call") for at in _times(dice, seconds, 1.0)]
     acts += [Act(at, "stop", "agent", die=dice.random()) for at in _times(dice, seconds, 2.0)]
     acts += [Act(at, "step", "clock", value=dice.choice(STEPS_S)) for at in _times(dice, seconds, 5.0)]
     if has_server:

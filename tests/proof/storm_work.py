@@ -26,12 +26,13 @@ import psycopg
 from tests import history_checker, postgres
 from tests.history_checker import Call, Kept
 from tests.laboratory import wait_for
+from tests.proof.storm_callers import Caller, at_work
 from tests.proof.storm_clock import Clock
 from tests.proof.storm_schedule import Act, schedule_work
 from tests.proof.storm_told import write_json
 from tests.races.test_work_hammer import ATTEMPTS, ITEMS, LEFT, Troop, kept_by
 
-PROGRAMS, THREADS = 6, 2
+PROGRAMS, THREADS, CALLERS = 6, 2, 3
 ROUND_S = 45.0
 STOP_S = 0.8
 """Longer than a lease of the programs."""
@@ -58,6 +59,8 @@ class Round:
         self.done: Counter[str] = Counter()
         self.downs: list[Down] = []
         self.stopped: list[tuple[float, subprocess.Popen[bytes]]] = []
+        self.callers: list[Caller] = []
+        self.waiting_for_a_call = 0
 
     def run(self, url: str) -> list[str]:
         """Storm, work off, judge: what is wrong, a sentence each."""
@@ -68,6 +71,8 @@ class Round:
             self._work_off(troop, url)
         finally:
             troop.end()
+            for one in self.callers:
+                one.end()
         calls = [self._judged(call) for call in history_checker.read(self.folder / "history")]
         self.done["calls"] = len(calls)
         self.done["items"] = len(kept := kept_in(url))
@@ -76,6 +81,9 @@ class Round:
     def _storm(self, troop: Troop) -> None:
         troop.running = [troop.hammer(600) for _ in range(PROGRAMS)]
         wait_for(lambda: len(list(troop.folder.glob("*.jsonl"))) >= PROGRAMS * THREADS, "they all begin")
+        self.callers = [Caller(troop.url, troop.folder, f"caller{number}") for number in range(CALLERS)]
+        for caller in self.callers:
+            caller.begin()
         began = time.monotonic()
         while (now := time.monotonic() - began) < self.seconds:
             while self.acts and self.acts[0].at <= now:
@@ -84,12 +92,19 @@ class Round:
                 if now >= until:
                     one.send_signal(signal.SIGCONT)
                     self.stopped.remove((until, one))
+            for pid in at_work()[:1] if self.waiting_for_a_call else ():
+                with contextlib.suppress(ProcessLookupError):  # it came to its end in this instant
+                    os.kill(pid, signal.SIGKILL)
+                    self.done["kills: call"] += 1
+                    self.waiting_for_a_call -= 1
             for number, one in enumerate(troop.running):
                 if one.poll() is not None:  # it began while its server was away
                     troop.running[number] = troop.hammer(600)
                     self.done["began in vain"] += 1
             time.sleep(0.01)  # no condition to wait for: the moments are those of the schedule
         troop.end()
+        for caller in self.callers:
+            caller.end()
 
     def _do(self, act: Act, troop: Troop, now: float) -> None:
         if act.what == "step":
@@ -105,6 +120,8 @@ class Round:
             self.server.start()
             self.downs.append(Down(down, time.clock_gettime_ns(time.CLOCK_BOOTTIME) + AFTERWARDS_NS))
             self.done[f"server: {act.kind}"] += 1
+        elif act.kind == "call":
+            self.waiting_for_a_call += 1
         else:
             number = int(act.die * len(troop.running))
             victim = troop.running[number]
