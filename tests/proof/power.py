@@ -21,6 +21,7 @@ from pathlib import Path
 
 from tests.proof.asked import Asked, Result
 from tests.proof.invariants import Stuck
+from tests.proof.power_plug import confirm, why_not
 from tests.proof.power_trial import Trials, Tried
 from tests.proof.power_world import PowerWorld
 from tests.proof.scenario import Scenario, nothing
@@ -31,6 +32,9 @@ MOST_AT_AN_INSTANT = 32
 MOST_OF_A_VERB = 400
 SHORT = 12
 """So many states of a verb where time is short."""
+REAL = "real disk"
+REAL_S = 60.0
+"""So long the real disk is worked on."""
 _MEMORY = Path("/dev/shm")
 _MOST_FAULTS = 40
 
@@ -52,10 +56,33 @@ def run(asked: Asked) -> Result:
         **{f"  {name}": count for name, count in sorted(forgiven.items())},
         "lost, doubled, stuck or wrong": len(faults),
     }
+    if asked.seconds is None and asked.wants(REAL):
+        more, missed = _on_a_real_disk(asked)
+        counts |= more
+        faults += missed
     rows: list[dict[str, float | str]] = [
         {"verb": one.scenario, "instants": one.instants, "states": one.states, "examined": one.tried} for one in tried
     ]
     return Result(counts, faults[:_MOST_FAULTS], {"states by verb": rows})
+
+
+def _on_a_real_disk(asked: Asked) -> tuple[dict[str, float | str], list[str]]:
+    """The same question to a real ext4; and to one that never flushes, which must lose something."""
+    if reason := why_not():
+        return {REAL: f"not tried: {reason}"}, []
+    with tempfile.TemporaryDirectory(prefix="kranzq-plug-", dir=_fast(asked.folder)) as folder:
+        found = confirm(Path(folder, "flushed"), asked.seed, REAL_S)
+        never = confirm(Path(folder, "never"), asked.seed, REAL_S / 10, options="barrier=0", most=5)
+    counts: dict[str, float | str] = {
+        f"{REAL}: cuts": found.cuts,
+        "  entries reported before them": found.reported,
+        "  ends reported before them": found.ended,
+        "  blocks that the disk forgot": found.forgot,
+        "  lost or run again": len(found.faults),
+        "  cuts that lost something without flushes": f"{never.damaged} of {never.cuts}",
+    }
+    blind = [] if never.damaged else ["a disk that was never flushed lost nothing: so nothing could have been found"]
+    return counts, [*found.faults, *blind]
 
 
 @dataclass
