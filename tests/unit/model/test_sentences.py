@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from kranzq.errors import BadEntry, KranzqError
+from kranzq.errors import BadEntry, BadMissionId, KranzqError
 from kranzq.model import agents, presence, repository, who, work, work_lines
 from kranzq.model.claim import Holder
 from kranzq.model.entry import parse
+from kranzq.model.ids import MissionId
 from kranzq.model.outcome import Ending, NotStarted, Outcome, Park
 from kranzq.model.policy import Counters, Limits, decide, span
 from kranzq.model.when import FORMS, parse_when
@@ -333,3 +334,26 @@ def test_ten_years_are_not_too_far() -> None:
 def test_a_span_is_shown_in_the_largest_unit_that_it_has_twice(seconds: float, shown: str) -> None:
     """So that no half of it is lost."""
     assert span(seconds) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "it is empty"),
+        ("m" * 129, "it is longer than 128 characters"),
+        ("-m", "it has a character that is not allowed, or begins with one of . _ -"),
+        ("a..b", "it contains '..'"),
+        ("a.Claimed.1", "it contains '.claimed.' or ends in '.claimed', which marks a claim"),
+        ("a.claimed", "it contains '.claimed.' or ends in '.claimed', which marks a claim"),
+        ("a.JSON", "it ends in '.json'"),
+        ("a.json.why", "it ends in '.json.why'"),
+        ("a.tmp", "it ends in '.tmp'"),
+        ("a.lock", "it ends in '.lock'"),
+    ],
+)
+def test_a_text_that_is_no_id_says_why(text: str, why: str) -> None:
+    """Whoever typed it sees what to change."""
+    with pytest.raises(BadMissionId) as caught:
+        MissionId(text)
+
+    assert caught.value.sentence.endswith(f"{why}.")
