@@ -1,3 +1,4 @@
+# Longer than 300 lines: whatever changes a name lies here and nowhere else, so that one look tells how.
 """The only module that renames. Every change is one system call that either happened or did not.
 
 Names are relative to directory descriptors, so a checkout that is renamed meanwhile keeps its files and a link put in
@@ -26,8 +27,14 @@ _UNSUPPORTED = frozenset({errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EPERM
 _DENIED = frozenset({errno.EACCES, errno.EPERM})
 
 
+class NotSynced(OSError):
+    """The change was made, and the system could not promise that it lasts."""
+
+
 def store_fault(path: str, fault: OSError) -> KranzqError:
     """The error for people behind a refused write to `path`."""
+    if isinstance(fault, NotSynced):
+        return StoreUnavailable(path, f"{fault.strerror} while it was synced", "It was done, but may not last.")
     if fault.errno in _DENIED:
         return Refused(f"{path} may not be written: {fault.strerror}.", "Look at its owner and mode: kranzq check")
     return StoreUnavailable(path, fault.strerror or str(fault))
@@ -66,18 +73,14 @@ def publish(dir_fd: int, name: str, data: bytes, *, mode: int = 0o600) -> os.sta
     done must not appear later.
     """
     temporary = temporary_name(name)
-    seen = write_new(dir_fd, temporary, data, mode=mode, sync=True)
+    seen, there = write_new(dir_fd, temporary, data, mode=mode, sync=True), temporary
     try:
         move(dir_fd, temporary, dir_fd, name, inode=seen.st_ino)
-    except OSError:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary, dir_fd=dir_fd)
-        raise
-    try:
+        there = name
         os.fsync(dir_fd)
     except OSError:
         with contextlib.suppress(OSError):
-            os.unlink(name, dir_fd=dir_fd)
+            os.unlink(there, dir_fd=dir_fd)
         raise
     return seen
 
@@ -85,7 +88,7 @@ def publish(dir_fd: int, name: str, data: bytes, *, mode: int = 0o600) -> os.sta
 def replace(dir_fd: int, name: str, data: bytes, *, mode: int = 0o600, sync: bool) -> None:
     """Put `data` in the place of `name`, whether it exists or not. Synced, file and directory, when `sync`."""
     temporary = temporary_name(name)
-    write_new(dir_fd, temporary, data, mode=mode, sync=sync)
+    seen = write_new(dir_fd, temporary, data, mode=mode, sync=sync)
     try:
         try:
             os.rename(temporary, name, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
@@ -94,24 +97,38 @@ def replace(dir_fd: int, name: str, data: bytes, *, mode: int = 0o600, sync: boo
             os.rename(name, temporary_name(name), src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
             os.rename(temporary, name, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
     except OSError:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary, dir_fd=dir_fd)
-        raise
+        if not _has_inode(dir_fd, name, seen.st_ino):
+            with contextlib.suppress(OSError):
+                os.unlink(temporary, dir_fd=dir_fd)
+            raise
     if sync:
-        os.fsync(dir_fd)
+        sync_folder(dir_fd)
 
 
 def put_over(dir_fd: int, name: str, new_name: str) -> None:
     """Rename a complete, synced file, in the place of what `new_name` is, if anything. The directory is synced."""
-    os.rename(name, new_name, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
-    os.fsync(dir_fd)
+    inode = _inode_of(dir_fd, name)
+    try:
+        os.rename(name, new_name, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
+    except OSError:
+        if inode is None or not _has_inode(dir_fd, new_name, inode) or not _is_gone(dir_fd, name):
+            raise
+    sync_folder(dir_fd)
+
+
+def sync_folder(dir_fd: int) -> None:
+    """Make the names in a directory, which were changed, survive a power cut. Raises NotSynced."""
+    try:
+        os.fsync(dir_fd)
+    except OSError as fault:
+        raise NotSynced(fault.errno, fault.strerror) from fault
 
 
 def move(from_fd: int, name: str, to_fd: int, new_name: str, *, inode: int | None = None) -> None:
     """Rename, refusing to replace (FileExistsError); FileNotFoundError when `name` is gone.
 
-    Where the system cannot refuse, a link and an unlink do it. A rename that reports failure is checked by `inode`
-    (looked up when it is not given): network file systems report failures of renames that happened.
+    Where the system cannot refuse, a link and an unlink do it. One that reports failure is checked by `inode` (looked
+    up when it is not given): on network file systems such renames happened.
     """
     if inode is None:
         inode = _inode_of(from_fd, name)
@@ -170,7 +187,8 @@ def remove(dir_fd: int, name: str) -> bool:
     except OSError as fault:
         if fault.errno in GONE:
             return False
-        raise
+        if not _is_gone(dir_fd, name):
+            raise
     return True
 
 
@@ -227,6 +245,17 @@ def _inode_of(dir_fd: int, name: str) -> int | None:
         return os.stat(name, dir_fd=dir_fd, follow_symlinks=False).st_ino
     except OSError:
         return None
+
+
+def _is_gone(dir_fd: int, name: str) -> bool:
+    """Whether nothing has this name, as far as one may look: calls of network file systems fail and yet happen."""
+    try:
+        os.stat(name, dir_fd=dir_fd, follow_symlinks=False)
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def _links_of(dir_fd: int, name: str) -> int | None:

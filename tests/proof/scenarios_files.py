@@ -171,7 +171,7 @@ def _approving() -> Iterator[Scenario]:
     yield Scenario("enqueue once", _new("m-2", "--once"), queued("m-1"))
     yield Scenario("enqueue with source", _new("m-2", "--source", "tracker:7"), queued("m-1"))
     yield Scenario("enqueue with file", _new("m-2", "--file", "{notes}/../home/prompt"), after(_prompt, queued("m-1")))
-    yield Scenario("enqueue again", _new("m-1", "--again"), RUNNING, begin=running, end=let_end)
+    yield Scenario("enqueue again", _new("m-1", "--again"), RUNNING, begin=running, end=let_end, again=None)
     yield Scenario("enqueue after crash", _new("m-2"), killed_enqueue)
     yield Scenario("enqueue admits", _new("m-2"), after(queued("m-1"), dropped("b", UNSIGNED), dropped("c", "no JSON")))
     yield Scenario(
@@ -182,7 +182,7 @@ def _approving() -> Iterator[Scenario]:
     yield Scenario("cancel parked", ("cancel", "m-1"), PARKED)
     yield Scenario("cancel inbox", ("cancel", "i-1"), after(queued("m-1"), dropped("b", UNSIGNED)))
     yield Scenario("cancel pattern", ("cancel", "m-*", "--yes"), queued("m-1", "m-2", "m-3"), again=3)
-    yield Scenario("cancel running", ("cancel", "m-1"), RUNNING, begin=running, end=let_end)
+    yield Scenario("cancel running", ("cancel", "m-1"), RUNNING, begin=running, end=let_end, again=None)
 
 
 def _prompt(world: World) -> None:

@@ -6,7 +6,6 @@ All work goes through the descriptors that were opened with it; it is opened ane
 from __future__ import annotations
 
 import contextlib
-import os
 import time
 from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -253,7 +252,7 @@ class FileQueue(Moves, Inbox, BadFiles, Withdrawing, ItemClaims):
 
     def sync(self) -> None:
         """Make all that was moved so far survive a power cut."""
-        os.fsync(self.folders.queue)
+        atomic.sync_folder(self.folders.queue)
 
     def close(self) -> None:
         """Close all descriptors."""

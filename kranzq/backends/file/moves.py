@@ -6,13 +6,14 @@ leaves is one whole entry in one place. `change` must be held for all of them.
 
 from __future__ import annotations
 
-import os
+import contextlib
 
 from kranzq.backends.file import aside
 from kranzq.backends.file.entries import folder_of, place_of
 from kranzq.backends.file.folders import Folders, names_in
 from kranzq.backends.file.layout import EntryName, entry_name, parse_entry_name, parse_waiting_name, waiting_name
 from kranzq.disk import atomic
+from kranzq.disk.read import ENTRY_LIMIT, read_regular
 from kranzq.events import Due, emit
 from kranzq.model.claim import Place
 from kranzq.model.entry import Entry, render
@@ -60,7 +61,8 @@ class Moves:
         stays where it is.
         """
         fd = folder_of(self.folders, place.state)
-        if fd is None:
+        before = read_regular(place.name, dir_fd=fd, limit=ENTRY_LIMIT) if fd is not None else None
+        if fd is None or before is None:
             raise FileNotFoundError(place.name)
         name = _entry_of(place)
         if (entry.priority, entry.number) != (name.priority, name.number):
@@ -75,6 +77,9 @@ class Moves:
             if moves:
                 _move(self.folders, place, name, to, due_ms)
         except OSError as fault:
+            if not isinstance(fault, FileExistsError | FileNotFoundError):
+                with contextlib.suppress(OSError):  # a disk that takes nothing at all: for what the name says it wins
+                    atomic.exchange_content(fd, place.name, before.data)
             if stays_parked and not isinstance(fault, FileExistsError):
                 aside.forget_why(self.folders, name.text)  # a reason without its entry would be a bad file
             raise
@@ -108,4 +113,4 @@ def _entry_of(place: Place) -> EntryName:
 def _sync(folders: Folders, *states: State) -> None:
     for fd in {folder_of(folders, state) for state in states}:
         if fd is not None:
-            os.fsync(fd)
+            atomic.sync_folder(fd)

@@ -80,10 +80,9 @@ def _with_binding(folders: Folders, mission: MissionId, act: Callable[[int], boo
 
 def _rename(fd: int, name: str) -> bool:
     try:
-        os.rename(SOURCE, name, src_dir_fd=fd, dst_dir_fd=fd)
+        atomic.put_over(fd, SOURCE, name)
     except FileNotFoundError:
         return False
-    os.fsync(fd)
     return True
 
 

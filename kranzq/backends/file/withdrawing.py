@@ -35,7 +35,7 @@ class Withdrawing:
         """Remove them, durably; those that were still there. What was reported as gone must not come back."""
         gone = [one for one in files if self._unlink(one)]
         for folder in {one.folder for one in gone}:
-            os.fsync(self._fd(folder))
+            atomic.sync_folder(self._fd(folder))
         return gone
 
     def _unlink(self, one: Unclaimed) -> bool:

@@ -221,3 +221,60 @@ def test_a_made_folder_has_its_mode_whatever_the_umask(folder: int, tmp_path: Pa
         os.umask(before)
 
     assert (tmp_path / "d").stat().st_mode & 0o777 == 0o755
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.ESTALE])
+@pytest.mark.parametrize("verb", ["replace", "put_over", "remove"])
+def test_a_call_that_fails_and_yet_happens_did_happen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb: str, number: int
+) -> None:
+    """Network file systems ask twice, and tell of the second time: nobody may be told that nothing was changed."""
+    fd = os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)
+    (tmp_path / "new").write_text("new")
+    (tmp_path / "old").write_text("old")
+    name = "unlink" if verb == "remove" else "rename"
+    call = getattr(os, name)
+
+    def happens_and_fails(*args: object, **kwargs: object) -> None:
+        call(*args, **kwargs)
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, name, happens_and_fails)
+    if verb == "replace":
+        atomic.replace(fd, "old", b"new", sync=True)
+    elif verb == "put_over":
+        atomic.put_over(fd, "new", "old")
+    else:
+        assert atomic.remove(fd, "old") or number == errno.ESTALE  # what is stale was gone before
+    os.close(fd)
+
+    assert verb == "remove" or (tmp_path / "old").read_text() == "new"
+    assert verb != "remove" or not (tmp_path / "old").exists()
+
+
+@pytest.mark.parametrize("verb", ["replace", "put_over", "remove"])
+def test_a_call_that_fails_and_does_not_happen_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb: str
+) -> None:
+    """And it leaves nothing of its own."""
+    fd = os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)
+    (tmp_path / "new").write_text("new")
+    (tmp_path / "old").write_text("old")
+    unlink = os.unlink
+
+    def fails(*_: object, **__: object) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "rename", fails)
+        patched.setattr(os, "unlink", fails if verb == "remove" else unlink)
+        with pytest.raises(OSError, match="Input/output"):
+            _ = {
+                "replace": lambda: atomic.replace(fd, "old", b"x", sync=True),
+                "put_over": lambda: atomic.put_over(fd, "new", "old"),
+                "remove": lambda: atomic.remove(fd, "old"),
+            }[verb]()
+    os.close(fd)
+
+    assert sorted(os.listdir(tmp_path)) == ["new", "old"]
+    assert (tmp_path / "old").read_text() == "old"

@@ -14,6 +14,7 @@ from kranzq.backends.file.backend import FileQueue
 from kranzq.disk import atomic
 from kranzq.events import Due, Event, Parked, subscribe
 from kranzq.model.claim import Place
+from kranzq.model.entry import Own
 from kranzq.model.ids import MissionId
 from kranzq.model.state import State
 from tests.factories import enqueue, make_entry, make_queue, names
@@ -133,6 +134,44 @@ def test_a_refused_rewrite_leaves_no_reason_without_its_entry(
         queue.rewrite(parked, replace(entry, number=8), State.PARKED, None)
 
     assert names(tmp_path, "parked") == [parked.name, f"{parked.name}.why.json"]
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.EACCES])
+def test_what_could_not_be_moved_has_its_old_content(
+    queue: FileQueue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """The content is exchanged before the name, and whoever is refused the name is told that nothing was changed."""
+    entry = queue.read(queued := place(queue))
+    assert entry is not None
+    path = tmp_path / ".kranz/queue" / queued.name
+    before = path.read_bytes()
+
+    def refused(*_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(atomic, "move", refused)
+    with pytest.raises(OSError, match=os.strerror(number)):
+        queue.rewrite(queued, replace(entry, own=Own(id="1" * 32, timeout_seconds=7.0)), State.WAITING, LATE_MS)
+
+    assert path.read_bytes() == before
+
+
+def test_a_change_that_could_not_be_synced_is_told_as_one(queue: FileQueue, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was made, and nobody may be told that nothing was changed."""
+    queue.set_aside(place(queue), "makes the folder")
+    queue.rewrite(place(queue), queue.read(place(queue)) or make_entry(), State.QUEUED, None)
+
+    def broken(_: int) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    with monkeypatch.context() as patched:
+        patched.setattr("kranzq.disk.atomic.replace", lambda *_, **__: None)
+        patched.setattr(os, "fsync", broken)
+        with pytest.raises(atomic.NotSynced) as caught:
+            queue.set_aside(place(queue), "why")
+
+    assert place(queue).state is State.PARKED
+    assert "It was done, but may not last." in atomic.store_fault("x", caught.value).sentence
 
 
 def test_what_cannot_be_set_aside_leaves_no_reason(
