@@ -261,6 +261,11 @@ def test_a_call_that_fails_and_does_not_happen_is_told(
     (tmp_path / "new").write_text("new")
     (tmp_path / "old").write_text("old")
     unlink = os.unlink
+    acts: dict[str, Callable[[], object]] = {
+        "replace": lambda: atomic.replace(fd, "old", b"x", sync=True),
+        "put_over": lambda: atomic.put_over(fd, "new", "old"),
+        "remove": lambda: atomic.remove(fd, "old"),
+    }
 
     def fails(*_: object, **__: object) -> None:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
@@ -269,11 +274,7 @@ def test_a_call_that_fails_and_does_not_happen_is_told(
         patched.setattr(os, "rename", fails)
         patched.setattr(os, "unlink", fails if verb == "remove" else unlink)
         with pytest.raises(OSError, match="Input/output"):
-            _ = {
-                "replace": lambda: atomic.replace(fd, "old", b"x", sync=True),
-                "put_over": lambda: atomic.put_over(fd, "new", "old"),
-                "remove": lambda: atomic.remove(fd, "old"),
-            }[verb]()
+            acts[verb]()
     os.close(fd)
 
     assert sorted(os.listdir(tmp_path)) == ["new", "old"]
