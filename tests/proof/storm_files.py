@@ -106,6 +106,8 @@ class Stage:
         self.trouble: tuple[float, str] | None = None
         self.lurking: list[tuple[float, Act]] = []
         self.look_at = 0.0
+        self.struck: set[tuple[int, int]] = set()
+        """Nobody is killed twice, though it may take a while until he is gone."""
         self.done: Counter[str] = Counter(dict.fromkeys((*(f"kills: {kind}" for kind in KILLS), *OTHERS), 0))
 
     def run(self) -> None:
@@ -125,14 +127,15 @@ class Stage:
         self._undo(now, at_all=True)
         self.people.end()
         for slot in self.slots:
-            if slot.process is not None:
-                self._strike(_of(slot.process.pid, str(self.folder)), slot.program)
+            one = victim(slot.process.pid, str(self.folder)) if slot.process is not None else None
+            if one is not None:
+                self._strike(one, one.kind)
 
     def rest(self) -> None:
         """With all troubles over: drain until nothing is due, and everybody is gone."""
         for day in range(1, 9):
             self.clock.step(day * DAY_S)
-            self.people.call("drain", "", seconds=300)
+            self.people.call("drain", "", seconds=600)
             if not self.people.names("", "waiting"):
                 break
         deadline = time.monotonic() + 10
@@ -191,6 +194,7 @@ class Stage:
                 there = [one for one in seen if one.kind == act.kind]
             else:
                 continue
+            there = [one for one in there if (one.pid, one.ticks) not in self.struck]
             if there or now > until:
                 self.lurking.remove((until, act))
             if not there:
@@ -213,12 +217,14 @@ class Stage:
         if seen is not None:
             self.look_at = now + 0.1
 
-    def _strike(self, one: Victim | None, kind: str) -> None:
+    def _strike(self, one: Victim, kind: str) -> None:
         """Write the kill down, then kill."""
-        if one is None:
-            return
-        inside = [found for pid in children(one.pid) if (found := _namespace_of(pid))] if kind == "namespace" else []
-        self.acts.say(what="kill", kind=kind, pid=one.inner, ticks=one.ticks, pidNs=(inside or [one.namespace])[0])
+        namespace = one.namespace
+        if kind == "namespace":  # that which ends with it, never ours, which would explain everything
+            inside = (one.namespace, *map(_namespace_of, children(one.pid)))
+            namespace = next((found for found in inside if found not in {"", _namespace_of(os.getpid())}), "")
+        self.acts.say(what="kill", kind=kind, pid=one.inner, ticks=one.ticks, pidNs=namespace)
+        self.struck.add((one.pid, one.ticks))
         if one.signal(signal.SIGKILL):
             self.done[f"kills: {kind}"] += 1
 
@@ -243,10 +249,6 @@ def _free(path: Path) -> bool:
     finally:
         os.close(fd)
     return True
-
-
-def _of(pid: int, mark: str) -> Victim | None:
-    return victim(pid, mark)
 
 
 def _namespace_of(pid: int) -> str:

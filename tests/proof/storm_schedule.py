@@ -40,7 +40,7 @@ class Act:
     """Seconds of a step of the clock; else where in the life of its victim it strikes: 0 to 1."""
 
 
-def schedule(seed: int, seconds: float, kills_per_second: float = 2.0) -> list[Act]:
+def schedule(seed: int, seconds: float, kills_per_second: float = 2.3) -> list[Act]:
     """All acts of a storm in their order. Troubles of the disk never overlap, and leave time to work between them."""
     dice = random.Random(f"storm {seed}")
     acts = [
