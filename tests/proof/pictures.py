@@ -32,9 +32,7 @@ _STATE_FILES = re.compile(
 _OF_MISSION = re.compile(
     r"input(/[^/.][^/]*)?|dispatch|enqueue-source(\.returned|\.cancelled)?\.json|events\.jsonl(\.lock)?"
 )
-_OF_RUN = re.compile(
-    r"run\.json|exit\.json|entry\.json|output\.log|keeper\.log|cancel\.json|return\.json|not-before|stuck\.json"
-)
+_OF_RUN = re.compile(r"(run|exit|entry|cancel|return|stuck|lease)\.json|(output|keeper)\.log|not-before|payload")
 
 
 @dataclass
@@ -62,6 +60,7 @@ def look(world: World, kind: str) -> Picture:
         _queue(world, picture)
         _missions(world, picture)
         _checkout(world, picture)
+        _items(world, picture)
     _outside(world, picture)
     return picture
 
@@ -194,6 +193,14 @@ def _checkout(world: World, picture: Picture) -> None:
     for path in (world.root / ".git", world.queue / ".busy.flock", world.queue / ".mutate.flock"):
         if path.exists() and not _is_free(path):
             picture.stray.append(f"a lock on {path.name}")
+
+
+def _items(world: World, picture: Picture) -> None:
+    """Items of the user's work queue, where dispatchers serve it: how each stands there."""
+    if world.database.exists():
+        with contextlib.closing(sqlite3.connect(world.database)) as database:
+            for item, state, result in database.execute("select id, state, result from kranzq_items"):
+                picture.facts[f"item {item}"] = (state, result)
 
 
 def _is_free(path: Path) -> bool:

@@ -93,11 +93,11 @@ class World:
         subprocess.run(git, check=True, stdin=subprocess.DEVNULL)
         self.configure()
 
-    def configure(self, more: str = "") -> None:
-        """Write the user's settings."""
+    def configure(self, more: str = "", first: str = "") -> None:
+        """Write the user's settings; `first` stands before all tables."""
         config = self.folder / "home" / "config" / "kranzq"
         config.mkdir(parents=True, exist_ok=True)
-        (config / "config.toml").write_text(_CONFIG.replace("NOTES", str(self.notes)) + more)
+        (config / "config.toml").write_text((first + _CONFIG + more).replace("NOTES", str(self.notes)))
 
     def clear(self) -> None:
         """Remove it, and end what was started in it."""

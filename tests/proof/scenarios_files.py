@@ -82,6 +82,14 @@ def settings(text: str) -> Callable[[World], None]:
     return lambda world: world.configure(text)
 
 
+def serving_items(world: World) -> None:
+    """Dispatchers that run items of the user's work queue beside missions, and one item."""
+    command = '[work]\ncommand = ["sh", "-c", "echo $KRANZ_ITEM_TITLE >> NOTES/ran; echo fine"]\n'
+    world.configure(command, 'backends = ["file", "sql"]\n')
+    item = ("--title", "i-1", "--payload", "do", "--kind", "mission", "--id", "i-1")
+    world.run("work", "enqueue", *item)
+
+
 def killed(point: str, *words: str) -> Callable[[World], None]:
     """A verb that killed itself; what it had started has come to its end."""
 
@@ -264,6 +272,9 @@ def _turning() -> Iterator[Scenario]:
     yield Scenario("turn lets go", drain, follow, turn=True)
     spoiled = after(queued("m-1", code=3), mission("m-2", "--after", "m-1"))
     yield Scenario("turn parks spoiled", drain, spoiled, turn=True, code=1)
+    yield Scenario("turn of an item", drain, after(queued("m-1"), serving_items), turn=True)
+    held = after(serving_items, killed("after:kranzq.runs.folders:RunFolder.write:4"), queued("m-1"))
+    yield Scenario("turn after crash of an item", drain, held, turn=True)
     crashed = after(TWO, killed("after:kranzq.runs.folders:RunFolder.write:4"))
     yield Scenario("turn after crash", drain, crashed, turn=True)
     yield Scenario("turn after killed keeper", drain, after(keeper_killed, queued("m-2")), turn=True)
