@@ -47,7 +47,7 @@ def run(asked: Asked) -> Result:
 
     sweep = Sweep(asked, derive, attempt)
     if not asked.only or any(part.partition("@")[0] == errors_daemon.NAME for part in asked.only):
-        errors_daemon.run(sweep, derive)
+        errors_daemon.run(sweep, derive, faulty, from_inside)
     tally = sweep.run()
     counts: dict[str, float | str] = {
         "scenarios": len(tally.scenarios),
@@ -77,13 +77,20 @@ def _ways(name: str) -> Iterator[str]:
 
 def put(world: World, scenario: Scenario, trial: Trial, faulty: Faulty) -> tracing.Traced:
     """Run the verb with the fault in it."""
-    point, (first, _, second) = trial.point, trial.how.partition(" ")
-    if point.name in tracing.OPENS or second:
-        number = getattr(errno, second or first)
-        return faulty.run(world, scenario.argv, point, f"{'after' if second else 'fail'}:{number}")
+    point = trial.point
+    if (how := from_inside(trial)) is not None:
+        return faulty.run(world, scenario.argv, point, how)
     role = tracing.KEEPER if point.role == tracing.KEEPER else tracing.PROGRAM
-    fault = tracing.Fault(role, point.name, point.at, f"error={first}")
+    fault = tracing.Fault(role, point.name, point.at, f"error={trial.how}")
     return tracing.run(world, scenario.argv, fault, role=role)
+
+
+def from_inside(trial: Trial) -> str | None:
+    """How `faulty.c` has the fault, where `strace` cannot put it in."""
+    first, _, second = trial.how.partition(" ")
+    if trial.point.name not in tracing.OPENS and not second:
+        return None
+    return f"{'after' if second else 'fail'}:{getattr(errno, second or first)}"
 
 
 def _break(world: World, scenario: Scenario, learned: Learned, trial: Trial, faulty: Faulty) -> Found:

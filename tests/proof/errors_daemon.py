@@ -6,16 +6,17 @@ import contextlib
 import os
 import signal
 import subprocess
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 
 from tests.laboratory import wait_for
 from tests.proof import tracing
+from tests.proof.faulty import Faulty
 from tests.proof.invariants import always
 from tests.proof.pictures import look
 from tests.proof.scenario import Scenario, World
 from tests.proof.scenarios_files import TWO
-from tests.proof.sweep import Found, Sweep, Trial
+from tests.proof.sweep import Deriving, Found, Sweep, Trial
 
 NAME = "daemon"
 SCENARIO = Scenario(NAME, ("daemon",), TWO, turn=True)
@@ -25,21 +26,34 @@ START_CODES = frozenset({2, 4, 5, 6, 75})
 """How a daemon may leave that could not even begin."""
 
 
-def run(sweep: Sweep, derive: Callable[[Scenario, Sequence[tracing.Point]], list[Trial]]) -> None:
-    """Trials as many as there is time for, after all the others."""
+def run(sweep: Sweep, derive: Deriving, faulty: Faulty, from_inside: Callable[[Trial], str | None]) -> None:
+    """Trials as many as there is time for. `from_inside`: how the library has a fault that `strace` cannot put in."""
     folder = sweep.asked.folder / "daemon"
     folder.mkdir(exist_ok=True)
+
+    def attempt(world: World, trial: Trial) -> Found:
+        SCENARIO.put_back(world)
+        if (how := from_inside(trial)) is not None:
+            env = faulty.environment(world, trial.point, how)
+            return _break(world, _started(world, [], env), lambda: faulty.was_hit(world))
+        fault = tracing.Fault(trial.point.role, trial.point.name, trial.point.at, f"error={trial.how}")
+        return _break(world, _started(world, _traced(world, fault), {}), lambda: _read(world).was_hit)
+
     with World(folder) as world:
-        sweep.try_these(world, SCENARIO, lambda: derive(SCENARIO, _recorded(world)), _break)
+        sweep.try_these(world, SCENARIO, lambda: derive(SCENARIO, _recorded(world)), attempt)
         world.clear()
 
 
 def _recorded(world: World) -> list[tracing.Point]:
     SCENARIO.put_back(world)
-    with _started(world, None) as daemon:
+    with _started(world, _traced(world, None), {}) as daemon:
         _await_done(world, daemon)
         _stop(world, daemon)
-    return [point for point in _read(world).points if point.name not in tracing.OPENS]
+    return _read(world).points
+
+
+def _traced(world: World, fault: tracing.Fault | None) -> list[str]:
+    return tracing.words(tracing.watching(world.folder / "trace", fault))
 
 
 def _read(world: World) -> tracing.Traced:
@@ -47,13 +61,12 @@ def _read(world: World) -> tracing.Traced:
 
 
 @contextlib.contextmanager
-def _started(world: World, fault: tracing.Fault | None) -> Iterator[subprocess.Popen[bytes]]:
-    words = tracing.words(tracing.watching(world.folder / "trace", fault))
+def _started(world: World, before: Sequence[str], env: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]:
     with (world.folder / "daemon.log").open("wb") as log:
         process = subprocess.Popen(
-            [*words, *world.command(("daemon",))],
+            [*before, *world.command(("daemon",))],
             cwd=world.folder,
-            env=world.traced | {"LAB_BACKOFF": "0.2"},
+            env={**world.traced, "LAB_BACKOFF": "0.2", **env},
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -83,25 +96,20 @@ def _stop(world: World, daemon: subprocess.Popen[bytes]) -> None:
     wait_for(lambda: daemon.poll() is not None, "the daemon leaves when it is told to", seconds=DONE_WITHIN)
 
 
-def _break(world: World, trial: Trial) -> Found:
-    point = trial.point
-    if " " in trial.how:
-        return Found(hit=False)  # what happens and fails all the same is tried in the verbs
-    SCENARIO.put_back(world)
-    with _started(world, tracing.Fault(point.role, point.name, point.at, f"error={trial.how}")) as daemon:
-        began = time.monotonic()
+def _break(world: World, start: AbstractContextManager[subprocess.Popen[bytes]], was_hit: Callable[[], bool]) -> Found:
+    with start as daemon:
         _await_done(world, daemon)
         log = (world.folder / "daemon.log").read_text(errors="replace")
         if "Traceback" in log:
             return Found(True, [f"a traceback: {log[-700:]}"])
         if daemon.poll() is not None:
-            hit = _read(world).was_hit
-            is_start = time.monotonic() - began < DONE_WITHIN and daemon.returncode in START_CODES and log.strip()
-            could_not_begin = is_start and not any(world.ran(mission) for mission in MISSIONS)
+            is_told = daemon.returncode in START_CODES and bool(log.strip())
+            could_not_begin = is_told and not any(world.ran(mission) for mission in MISSIONS)
+            hit = was_hit()
             faults = [] if could_not_begin or not hit else [f"the daemon left with {daemon.returncode}: {log[-700:]}"]
-            return Found(hit, faults, "told")
+            return Found(hit, faults, "told" if hit else "")
         _stop(world, daemon)
-        hit = _read(world).was_hit
+        hit = was_hit()
     ran = {mission: world.ran(mission) for mission in MISSIONS}
     faults = [f"{mission} ran {count} times" for mission, count in ran.items() if count != 1]
-    return Found(hit, [*faults, *always(look(world, "files"))] if hit else (), "borne")
+    return Found(hit, [*faults, *always(look(world, "files"))] if hit else (), "borne" if hit else "")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -35,13 +34,7 @@ class Faulty:
 
         Raises `subprocess.TimeoutExpired` when it does not end.
         """
-        mark = world.folder / "hit"
-        mark.unlink(missing_ok=True)
-        fault = {
-            "LD_PRELOAD": str(self.library),
-            "LAB_FAULT": f"{point.name}:{point.ordinal}:{how}",
-            "LAB_HIT": str(mark),
-        }
+        fault = self.environment(world, point, how)
         of_keeper = point.role == tracing.KEEPER
         env = world.traced | ({"LAB_KEEPER": str(self._keeper(world, fault))} if of_keeper else fault)
         with subprocess.Popen(
@@ -60,8 +53,22 @@ class Faulty:
                 world.end_live()
                 process.kill()
                 raise
-        killed = not of_keeper and process.returncode == -signal.SIGKILL
-        return tracing.Traced(code=process.returncode, out=out, err=err, was_hit=killed or mark.exists())
+        return tracing.Traced(code=process.returncode, out=out, err=err, was_hit=self.was_hit(world))
+
+    def environment(self, world: World, point: tracing.Point, how: str) -> dict[str, str]:
+        """What a program must find in its environment to meet the fault."""
+        mark = world.folder / "hit"
+        mark.unlink(missing_ok=True)
+        return {
+            "LD_PRELOAD": str(self.library),
+            "LAB_FAULT": f"{point.name}:{point.ordinal}:{how}",
+            "LAB_HIT": str(mark),
+        }
+
+    @staticmethod
+    def was_hit(world: World) -> bool:
+        """Whether it met the fault."""
+        return (world.folder / "hit").exists()
 
     @staticmethod
     def _keeper(world: World, fault: dict[str, str]) -> Path:
