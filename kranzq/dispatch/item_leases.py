@@ -87,7 +87,7 @@ class _Kept:
     def __init__(self, items: Items, item: ItemOfRun, folder: RunFolder, won_at: float, grace_s: float) -> None:
         lease_s = items.settings.lease_s
         self._items, self._grace = items, grace_in(lease_s, grace_s)
-        self._folder = RunFolder(os.dup(folder.fd), folder.path, folder.mission, folder.run)
+        self._folder = RunFolder(os.dup(folder.fd), folder.path, folder.mission, folder.run, folder.above)
         self._mutex, self._closed = threading.Lock(), False
         self._lease = KeptLease(
             items, held_of(item), lease_s, won_at, confirmed=self._confirmed, lost=self._lost, longest_s=RENEW_WITHIN_S

@@ -209,7 +209,7 @@ def _order(parts: Parts, one: Try, prepared: Prepared) -> Order:
         grace_seconds=parts.settings.grace_s,
         on_survivors=parts.settings.on_survivors,
         lease_ends_boottime=one.item.lease_ends if one.item is not None else None,
-        sync_parents=min(4, 1 + one.folder.made),
+        sync_parents=one.folder.above,
         record=render(replace(one.record, state="running")).decode(),
         output_cap=parts.settings.output_cap,
     )

@@ -34,7 +34,6 @@ from kranzq.runs.folders import Runs
 _TRIES = 100
 _MOVED = ("put back", "settled")
 """How the findings of recovery begin that moved a claim; one that somebody else moved is not ours to count."""
-_PARENTS = 4
 
 
 @dataclass(frozen=True, slots=True)

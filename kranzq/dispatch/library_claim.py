@@ -32,8 +32,6 @@ from kranzq.model.outcome import Ending, Fate, Outcome, Retire, Return, fate_nam
 from kranzq.runs.folders import CANCEL, RunFolder, Runs
 from kranzq.runs.record import RunRecord
 
-_PARENTS = 4
-
 
 class LibraryQueue(OpenQueue, ApprovalQueue, Protocol):
     """An open queue, as the library needs it."""
@@ -194,7 +192,6 @@ def _record_end(parts: Parts, folder: RunFolder, record: RunRecord, ending: Endi
     )
     try:
         folder.write(ended, sync=True)
-        _sync_parents(folder)
     except OSError as fault:
         raise atomic.store_fault(folder.path, fault) from fault
     return ended
@@ -207,13 +204,3 @@ def _carry_out(queue: LibraryQueue, place: Place, fate: Fate) -> Fate:
         raise ClaimLost(place.name) from fault
     except OSError as fault:
         raise atomic.store_fault(place.name, fault) from fault
-
-
-def _sync_parents(folder: RunFolder) -> None:
-    """The folders above a run may be as new as the run: without them its record would not survive a power cut."""
-    for depth in range(1, _PARENTS + 1):
-        fd = os.open("/".join([".."] * depth), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder.fd)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)

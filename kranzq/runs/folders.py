@@ -30,6 +30,9 @@ LEASE = "lease.json"
 """Until when the lease of its item is confirmed, on the boot clock; whoever renews it writes this for the keeper."""
 ENTRY = "entry.json"
 """The entry that the run took, byte for byte, so that it can be tried once more when it is gone."""
+ABOVE = 4
+"""`dispatch`, the mission's folder, `missions` and `.kranz`. A run before this one may have made them and never synced
+them, so whoever makes a record safe syncs them all."""
 _LIMIT = 8 * RECORD_LIMIT
 _TRIES = 100
 _DIGITS = 9
@@ -43,12 +46,14 @@ class RunFolder:
     path: str
     mission: MissionId
     run: int
-    made: int = 0
-    """How many of the folders above it were made for it, and so need a sync of what holds them."""
+    above: int = ABOVE
+    """How many of the folders above it are as new as it may be: without their names nothing in it survives."""
 
     def write(self, record: RunRecord, *, sync: bool) -> RunRecord:
         """Replace `run.json`. Only the end is synced: everything before it is repeated by it."""
         atomic.replace(self.fd, RUN, render(record), sync=sync)
+        if sync:
+            self._sync_above()
         return record
 
     def read(self) -> RunRecord | None:
@@ -76,9 +81,13 @@ class RunFolder:
         return parse_exit(data, nonce) if data is not None else None
 
     def wish(self, name: str, who: str, why: str) -> None:
-        """Leave a wish for the keeper, synced: `cancel.json` or `return.json`."""
+        """Leave a wish for the keeper, synced: `cancel.json` or `return.json`.
+
+        So is the record, which alone tells whose wish it is.
+        """
         shown = {"who": who, "why": why, "at": rfc3339(time.time())}
         atomic.replace(self.fd, name, json.dumps(shown).encode(), sync=True)
+        self.sync()
 
     def confirm_lease(self, ends_boottime: float) -> None:
         """Tell the keeper until when the lease is confirmed. Not synced: after a power cut nothing of the run lives."""
@@ -127,17 +136,23 @@ class RunFolder:
         return fd
 
     def sync(self) -> None:
-        """Make the record, and the folders that were made for it, survive a power cut."""
-        with contextlib.ExitStack() as stack:
-            record = os.open(RUN, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=self.fd)
-            stack.callback(os.close, record)
-            os.fsync(record)
-            os.fsync(self.fd)
-            above = self.fd
-            for _ in range(self.made):
-                above = open_folder("..", dir_fd=above)
-                stack.callback(os.close, above)
-                os.fsync(above)
+        """Make the record, if there is one, and the folders above it survive a power cut."""
+        with contextlib.suppress(FileNotFoundError):
+            record = os.open(RUN, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=self.fd)
+            try:
+                os.fsync(record)
+            finally:
+                os.close(record)
+        os.fsync(self.fd)
+        self._sync_above()
+
+    def _sync_above(self) -> None:
+        for depth in range(1, self.above + 1):
+            fd = open_folder("/".join([".."] * depth), dir_fd=self.fd)
+            try:
+                os.fsync(fd)
+            finally:
+                os.close(fd)
 
     def discard(self) -> None:
         """Remove the folder of a try that came to nothing before anything ran."""
@@ -226,18 +241,17 @@ class Runs:
 
     def new(self, mission: MissionId) -> RunFolder:
         """Make the folder of the next run, 0700. Raises OSError as the disk does."""
-        made = 0
         with contextlib.ExitStack() as stack:
             parent = self.kranz
             for name, mode in (("missions", 0o755), (str(mission), 0o755), ("dispatch", 0o700)):
-                made += _make(name, parent, mode)
+                _make(name, parent, mode)
                 parent = open_folder(name, dir_fd=parent)
                 stack.callback(os.close, parent)
             following = max([0, *self.numbers(mission)]) + 1
             for run in range(following, following + _TRIES):
                 if _make(_name(run), parent, 0o700):
                     fd = open_folder(_name(run), dir_fd=parent)
-                    return RunFolder(fd, f"{self._path(mission)}/{_name(run)}", mission, run, made + 1)
+                    return RunFolder(fd, f"{self._path(mission)}/{_name(run)}", mission, run)
         raise StoreUnavailable(self._path(mission), "no free run number was found")
 
     def _is_tracked(self, mission: MissionId, run: int) -> bool:

@@ -32,7 +32,7 @@ def new_item_folder(state: str, payload: str) -> RunFolder:
     try:
         os.makedirs(parent, 0o700, exist_ok=True)
         os.mkdir(path, 0o700)
-        folder = RunFolder(open_folder(path), path, _ANY, 1)
+        folder = RunFolder(open_folder(path), path, _ANY, 1, above=0)
     except OSError as fault:
         raise store_fault(path, fault) from fault
     try:

@@ -110,6 +110,23 @@ def test_a_running_mission_gets_a_wish(one: Canceller) -> None:
     assert len(_queue(one).claims()) == 1
 
 
+def test_a_wish_survives_a_power_cut(one: Canceller, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On the disk, before it is reported: the wish, the record that says whose it is, each folder above, the claim."""
+    synced: list[str] = []
+    real = os.fsync
+
+    def sync(fd: int) -> None:
+        real(fd)
+        synced.append(Path(os.readlink(f"/proc/self/fd/{fd}")).name)
+
+    with _run(one, _claim(one, os.getpid()), me()), monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", sync)
+        cancel(one, M1, "no more", wait=False)
+
+    assert synced[0].startswith(".cancel.json.")
+    assert synced[1:] == ["001", "run.json", "001", "dispatch", "m1", "missions", ".kranz", "queue"]
+
+
 def test_a_second_entry_goes_with_the_running_one(one: Canceller) -> None:
     """The run that was queued behind a running one is removed, too."""
     with _run(one, _claim(one, os.getpid()), me()):

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from kranzq.liveness import me
 from kranzq.model.checkout import Checkout
 from kranzq.model.ids import MissionId
 from kranzq.runs.folders import Runs
+from kranzq.runs.record import EntryIdentity, RunRecord
 
 
 def test_a_run_keeps_the_entry_that_it_took(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -37,6 +39,30 @@ def test_a_run_keeps_the_entry_that_it_took(tmp_path: Path, monkeypatch: pytest.
         assert without.kept_entry() is None
     os.close(queue)
     os.close(kranz)
+
+
+def test_a_recorded_end_survives_a_power_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With each folder above it, also those that an earlier run made and never synced."""
+    (tmp_path / ".kranz").mkdir()
+    kranz = os.open(tmp_path / ".kranz", os.O_RDONLY)
+    runs = Runs(Checkout(str(tmp_path), has_git=False), kranz)
+    synced: list[str] = []
+    real = os.fsync
+
+    def sync(fd: int) -> None:
+        real(fd)
+        synced.append(Path(os.readlink(f"/proc/self/fd/{fd}")).name)
+
+    monkeypatch.setattr(os, "fsync", sync)
+    entry = EntryIdentity(None, "002-00000000000000000000-m-1.json", 1, None)
+    for run in (1, 2):
+        with runs.new(MissionId("m-1")) as folder:
+            record = RunRecord("mission", MissionId("m-1"), run, "claiming", "ab" * 16, entry, "", 0, me())
+            folder.write(record, sync=run == 2)
+    os.close(kranz)
+
+    assert synced[0].startswith(".run.json.")
+    assert synced[1:] == ["002", "dispatch", "m-1", "missions", ".kranz"]
 
 
 def test_only_exact_names_are_runs(tmp_path: Path) -> None:
