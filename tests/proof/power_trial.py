@@ -23,7 +23,7 @@ from tests.proof.power_judging import faults_of, learn, promised
 from tests.proof.power_recording import Recording
 from tests.proof.power_states import Left, all_left
 from tests.proof.power_world import PowerWorld
-from tests.proof.scenario import Scenario
+from tests.proof.scenario import Scenario, nothing
 
 _OF_TRIAL = re.compile(
     rb"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}(:[0-9]+)?|"
@@ -59,19 +59,21 @@ class Trials:
     scenario: Scenario
     world: PowerWorld
     recording: Recording
-    learned: Learned
-    turned: Learned | None = None
-    """The same, recovered by the next turn."""
+    learned: Learned | None
+    turned: Learned | None
+    """The same, recovered by the next turn. One of both is known at least."""
     known: dict[bytes, Picture] = field(default_factory=dict)
 
     @classmethod
     def of(cls, scenario: Scenario, world: PowerWorld) -> Trials:
         """Prepare a world, learn the verb and record it."""
+        if scenario.begin is not nothing:
+            scenario = replace(scenario, turn=True)  # a turn is under way beside it
         scenario.prepare(world)
-        learned = learn(replace(scenario, turn=False), world)
+        learned = None if scenario.begin is not nothing else learn(replace(scenario, turn=False), world)
         turned = learn(scenario, world) if scenario.turn else None
-        scenario.put_back(world)
-        recording = world.record(scenario.argv)
+        world.put_back()
+        recording = world.record(scenario)
         if recording.code != scenario.code:
             raise Stuck(f"{scenario.name}: exit {recording.code} under strace: {recording.said[-500:]}")
         return cls(scenario, world, recording, learned, turned)
@@ -86,8 +88,11 @@ class Trials:
     def attempt(self, left: Left, number: int, tried: Tried) -> Sequence[str]:
         """Recover one state; what is wrong with it."""
         self.world.put_left(self.recording, left)
-        by_turn = self.turned is not None and number % _EACH_WAY == 0
-        learned = self.turned if by_turn and self.turned is not None else self.learned
+        by_turn = self.learned is None or (self.turned is not None and number % _EACH_WAY == 0)
+        learned = self.turned if by_turn else self.learned
+        assert learned is not None
+        if self.scenario.begin is not nothing:
+            self.world.release()
         facts = promised(self.recording, left, learned)
         try:
             with self.world.started_again():

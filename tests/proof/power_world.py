@@ -20,7 +20,7 @@ from tests.proof.power_disk import Told
 from tests.proof.power_live import MAPPED
 from tests.proof.power_recording import Recording, record
 from tests.proof.power_states import Left
-from tests.proof.scenario import PARTS, World
+from tests.proof.scenario import PARTS, Scenario, World, nothing
 
 FIRST_BOOT = "11111111-1111-4111-8111-111111111111:1000000000"
 """The boot in which everything is prepared and recorded: it began long ago."""
@@ -56,9 +56,12 @@ class PowerWorld(World):
         """Run a verb that kills itself at a point of `tests.crash.killed`, in this boot."""
         self._run("tests.proof.power_boot", self.words(argv), -signal.SIGKILL, {"LAB_KILL": point})
 
-    def record(self, argv: Sequence[str]) -> Recording:
-        """Run a verb under strace; what the mission notes is no part of the disk."""
-        return record(self.command(argv), self.folder, env=self.traced, apart=_APART)
+    def record(self, scenario: Scenario) -> Recording:
+        """Run a verb under strace, and what lives beside it; what the mission notes is no part of the disk."""
+        words = self.command(scenario.argv)
+        if scenario.begin is not nothing:
+            words = [sys.executable, "-m", "tests.proof.power_beside", scenario.name, str(self.folder)]
+        return record(words, self.folder, env=self.traced, apart=_APART)
 
     def put_left(self, recording: Recording, left: Left) -> None:
         """Put on the disk what a cut has left there."""
