@@ -15,7 +15,7 @@ from tests.proof.asked import Asked, Result
 from tests.proof.faulty import Faulty
 from tests.proof.invariants import Learned, judge, settle
 from tests.proof.scenario import Scenario, World
-from tests.proof.sweep import Found, Sweep, Trial, result
+from tests.proof.sweep import Found, Sweep, Trial, result, sorts
 
 DOCUMENTED = frozenset({0, 1, 2, 3, 4, 5, 6, 75})
 """The exit codes of `docs/reference/cli.md` that say what is wrong; 70 is a fault of kranzq itself."""
@@ -57,8 +57,7 @@ def run(asked: Asked) -> Result:
         "  borne: done all the same": tally.kinds["borne"],
         "  told, with a documented exit code": tally.kinds["told"],
         "not met (the run was another)": tally.tried - len(tally.hit),
-        "wrongly said, half done": len({fault.partition(": ")[0] for fault in tally.faults}) - tally.kinds["stuck"],
-        "stuck": tally.kinds["stuck"],
+        **sorts(tally),
     }
     return result(tally, counts, "errors")
 

@@ -13,7 +13,7 @@ from tests.proof.asked import Asked, Result
 from tests.proof.faulty import Faulty
 from tests.proof.invariants import Learned, judge, settle
 from tests.proof.scenario import Scenario, World
-from tests.proof.sweep import Found, Sweep, Trial, result
+from tests.proof.sweep import Found, Sweep, Trial, result, sorts
 
 
 def run(asked: Asked) -> Result:
@@ -32,8 +32,7 @@ def run(asked: Asked) -> Result:
         "  killed before it reported": tally.kinds["silent"],
         "  killed after it reported": tally.kinds["reported"],
         "not hit (the run survived)": tally.tried - len(tally.hit),
-        "lost, doubled, half done": len({fault.partition(": ")[0] for fault in tally.faults}) - tally.kinds["stuck"],
-        "stuck": tally.kinds["stuck"],
+        **sorts(tally),
     }
     return result(tally, counts, "kill")
 

@@ -212,6 +212,25 @@ def record(world: World, scenario: Scenario, role: str) -> list[tracing.Point]:
     return traced.points
 
 
+_SORTS = {
+    "lost or half done": ("neither as before", "though it was reported", "though its entry is there"),
+    "doubled": ("one entry lies in",),
+    "out of order": ("in the queue, and now it is behind it",),
+    "run too often or never": (" times, not ",),
+    "two missions in one tree": ("two missions met",),
+    "left behind": ("left behind",),
+}
+"""What a finding is, by words of its sentence."""
+
+
+def sorts(tally: Tally) -> dict[str, float | str]:
+    """How many findings there are of each sort; what is none of them is *wrong in another way*."""
+    counts = {sort: sum(any(word in one for word in words) for one in tally.faults) for sort, words in _SORTS.items()}
+    stuck = tally.kinds["stuck"]
+    others = sum(not any(word in one for words in _SORTS.values() for word in words) for one in tally.faults) - stuck
+    return {**counts, "stuck": stuck, "wrong in another way": max(others, 0)}
+
+
 def result(tally: Tally, counts: dict[str, float | str], part: str) -> Result:
     """What the part answers: its counts, and the calls by role and name."""
     rows: list[dict[str, float | str]] = [
