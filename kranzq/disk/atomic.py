@@ -16,13 +16,12 @@ import stat
 
 from kranzq.disk.modes import is_shared, mode_in
 from kranzq.disk.read import GONE
+from kranzq.disk.renameat2 import EXCHANGE, NOREPLACE, libc
+from kranzq.disk.renameat2 import rename2 as _rename2
 from kranzq.errors import KranzqError, Refused, StoreUnavailable
 
-_NOREPLACE = 1
-_EXCHANGE = 2
 _LONGEST_HEAD = 160  # bytes: a name has 255, and the tail must fit as well
 _counter = itertools.count()
-_libc: ctypes.CDLL | None = None
 _UNSUPPORTED = frozenset({errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EPERM})
 _DENIED = frozenset({errno.EACCES, errno.EPERM})
 
@@ -133,7 +132,7 @@ def move(from_fd: int, name: str, to_fd: int, new_name: str, *, inode: int | Non
     if inode is None:
         inode = _inode_of(from_fd, name)
     try:
-        _rename2(from_fd, name, to_fd, new_name, _NOREPLACE)
+        _rename2(from_fd, name, to_fd, new_name, NOREPLACE)
     except OSError as fault:
         if inode is not None and _has_inode(to_fd, new_name, inode) and not _has_inode(from_fd, name, inode):
             return
@@ -160,26 +159,6 @@ def exchange_content(dir_fd: int, name: str, data: bytes, *, mode: int = 0o600) 
     return seen
 
 
-def kernel_renames(dir_fd: int) -> tuple[bool, bool]:
-    """Whether the kernel refuses to replace, and exchanges two names, in one step here; tried with two new files."""
-    one, other = temporary_name("one"), temporary_name("other")
-    found = []
-    for name in (one, other):
-        write_new(dir_fd, name, b"", sync=False)
-    try:
-        for flag, allowed in ((_NOREPLACE, errno.EEXIST), (_EXCHANGE, 0)):
-            try:
-                _rename2(dir_fd, one, dir_fd, other, flag)
-            except OSError as fault:
-                found.append(fault.errno == allowed)
-            else:
-                found.append(allowed == 0)
-    finally:
-        for name in (one, other):
-            remove(dir_fd, name)
-    return found[0], found[1]
-
-
 def remove(dir_fd: int, name: str) -> bool:
     """Unlink `name`; False when it was gone already."""
     try:
@@ -194,7 +173,7 @@ def remove(dir_fd: int, name: str) -> bool:
 
 def sync_file_system(fd: int) -> None:
     """Make all that was written so far on the file system of `fd` survive a power cut, in one call."""
-    call = getattr(_loaded(), "syncfs", None)
+    call = getattr(libc(), "syncfs", None)
     if call is None:
         os.sync()
     elif call(fd) != 0:
@@ -293,25 +272,9 @@ def _link_and_unlink(from_fd: int, name: str, to_fd: int, new_name: str) -> None
 
 def _exchange(dir_fd: int, temporary: str, name: str) -> None:
     try:
-        _rename2(dir_fd, temporary, dir_fd, name, _EXCHANGE)
+        _rename2(dir_fd, temporary, dir_fd, name, EXCHANGE)
     except OSError as fault:
         if fault.errno not in _UNSUPPORTED:
             raise
         os.stat(name, dir_fd=dir_fd, follow_symlinks=False)
         os.rename(temporary, name, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
-
-
-def _rename2(from_fd: int, name: str, to_fd: int, new_name: str, flags: int) -> None:
-    call = getattr(_loaded(), "renameat2", None)
-    if call is None:
-        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
-    if call(from_fd, os.fsencode(name), to_fd, os.fsencode(new_name), flags) != 0:
-        code = ctypes.get_errno()
-        raise OSError(code, os.strerror(code), name, None, new_name)
-
-
-def _loaded() -> ctypes.CDLL:
-    global _libc  # noqa: PLW0603 - loading libc costs 3 ms, which a reading verb need not pay
-    if _libc is None:
-        _libc = ctypes.CDLL(None, use_errno=True)
-    return _libc

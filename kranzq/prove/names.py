@@ -8,9 +8,10 @@ import statistics
 import time
 from collections.abc import Callable, Iterator
 
-from kranzq.disk.atomic import exchange_content, kernel_renames, move, publish
+from kranzq.disk.atomic import exchange_content, move, publish
 from kranzq.disk.birth import born_ns
 from kranzq.disk.mounts import NETWORK, keeps_renames, mount_at
+from kranzq.disk.renameat2 import kernel_renames
 from kranzq.errors import KranzqError
 from kranzq.model.trial import Trial, Verdict
 from kranzq.prove.racing import race

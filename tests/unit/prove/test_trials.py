@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from kranzq.daemon.watch import Watcher
-from kranzq.disk import atomic
+from kranzq.disk import atomic, renameat2
 from kranzq.disk.mounts import Mount
 from kranzq.errors import StoreUnavailable
 from kranzq.model.checkout import Checkout
@@ -125,6 +125,7 @@ def test_two_steps_in_the_place_of_one_are_weaker(place: Scratch, monkeypatch: p
         raise OSError(22, "Invalid argument")
 
     monkeypatch.setattr(atomic, "_rename2", invalid)
+    monkeypatch.setattr(renameat2, "rename2", invalid)
 
     refused_here = names._refused(place, 0)
 
