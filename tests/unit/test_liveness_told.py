@@ -11,7 +11,18 @@ from typing import Any
 import psutil
 import pytest
 
-from kranzq.liveness import HolderRecord, Place, identity_of, judge, judge_claim, kranz_token, me, place_of, read_stat
+from kranzq.liveness import (
+    HolderRecord,
+    Place,
+    identity_of,
+    judge,
+    judge_claim,
+    judge_holder_record,
+    kranz_token,
+    me,
+    place_of,
+    read_stat,
+)
 from kranzq.liveness import kranz as kranz_half
 from kranzq.liveness import process as process_half
 from kranzq.liveness.process import judge_here, pid_max
@@ -185,3 +196,37 @@ def test_without_proc_a_process_is_seen_by_psutil(monkeypatch: pytest.MonkeyPatc
     assert kranz_token(PID) == time.asctime(time.gmtime(stat.start_ticks // 100))
     assert judge_claim(PID, None, stat.start_ticks / 100).verdict is Liveness.ALIVE
     assert judge_claim(PID, None, stat.start_ticks / 100 - 3).verdict is Liveness.GONE
+
+
+def test_a_name_that_the_system_has_not_is_empty(tmp_path: Path) -> None:
+    """One line, without what stands around it; bytes that are no text are replaced."""
+    (tmp_path / "id").write_bytes(b" ab\xff\nmore")
+
+    assert process_half._first_line(str(tmp_path / "id")) == "ab\ufffd"
+    assert process_half._first_line(str(tmp_path / "none")) == ""
+    assert process_half._link(str(tmp_path / "id")) == ""
+
+
+def test_a_lock_record_has_its_evidence() -> None:
+    """What is wrong with it, and who has its number now."""
+    token = kranz_token(PID)
+    now = time.time()
+    other = judge_holder_record(HolderRecord(PID, 1, "t" * 90, 0).render(), now)
+
+    assert evidence(judge_holder_record(b"", now)) == (Liveness.UNKNOWN, "the lock record is empty")
+    assert evidence(judge_holder_record(b"x", now)) == (
+        Liveness.UNKNOWN,
+        "the lock record does not begin with a process id",
+    )
+    assert evidence(judge_holder_record(b"x", 1.0)) == (
+        Liveness.GONE,
+        "the lock record does not begin with a process id, and is older than this start of the machine",
+    )
+    assert evidence(other) == (
+        Liveness.GONE,
+        f"pid {PID} now belongs to another process ({token}, the holder was {'t' * 80})",
+    )
+    late = judge_holder_record(f"{PID}\n1\n\n0\n".encode(), 1000.0)
+    assert late.verdict is Liveness.GONE
+    assert late.evidence.startswith(f"pid {PID} now belongs to a process that started ")
+    assert late.evidence.endswith(" s after the lock was written")

@@ -14,7 +14,7 @@ from kranzq.model.entry import parse
 from kranzq.model.ids import MissionId
 from kranzq.model.outcome import Ending, NotStarted, Outcome, Park
 from kranzq.model.policy import Counters, Limits, decide, span
-from kranzq.model.when import FORMS, parse_when
+from kranzq.model.when import FORMS, due, parse_when
 
 NAMED = presence.Subject("hub.example/o/r", "src")
 LONG = "x" * 300
@@ -357,3 +357,9 @@ def test_a_text_that_is_no_id_says_why(text: str, why: str) -> None:
         MissionId(text)
 
     assert caught.value.sentence.endswith(f"{why}.")
+
+
+def test_a_due_time_that_is_none_is_told_with_its_name() -> None:
+    """And what would be understood; of a long text the beginning."""
+    assert due("--not-before", "+1m", 5.0) == 65.0
+    assert told(lambda: due("--not-before", "x" * 200, 5.0)) == (f"--not-before {'x' * 140!r} is no time.", FORMS)

@@ -208,3 +208,34 @@ def test_a_tree_is_told_in_words() -> None:
 
     assert "1 changed file: x" in one.sentence
     assert "2 changed files: x, y" in two.sentence
+
+
+def test_a_claim_lives_until_its_time_is_over() -> None:
+    """At that very moment it is over."""
+    made = claim(Subject(REPO))
+
+    assert [made.is_live(made.expires_at - 1), made.is_live(made.expires_at)] == [True, False]
+
+
+def test_an_untracked_folder_is_met_by_what_lies_in_it_and_around_it() -> None:
+    """A slash at its end tells that all in it is new; blanks in names are names."""
+    facts = [Facts("a", repo=REPO, dirty=("new/",))]
+    for path in ("", "new", "new/x"):
+        assert who(Question(REPO, path), [], facts=facts)
+    assert not who(Question(REPO, "newer"), [], facts=facts)
+    assert not who(Question(REPO, "n"), [], facts=[Facts("a", repo=REPO, dirty=("n ",))])
+
+
+@pytest.mark.parametrize("scheme", ["postgres", "postgresql"])
+def test_both_names_of_the_server_are_known(scheme: str) -> None:
+    """As its own tools do."""
+    assert DatabaseUrl.parse(f"{scheme}://h/d").sqlite_path is None
+
+
+def test_where_a_file_is_that_a_url_names() -> None:
+    """With two, three or four slashes; a folder is none, nor is a relative path."""
+    assert DatabaseUrl.parse("sqlite:///a/b.db").sqlite_path == "/a/b.db"
+    assert DatabaseUrl.parse("sqlite:////a/b.db").sqlite_path == "/a/b.db"
+    for text in ("sqlite://a.db", "sqlite:///a/", "sqlite://///", "mysql://h/d", "sqlite://", "/a/b.db"):
+        with pytest.raises(ValueError, match=r"must be|no absolute path"):
+            DatabaseUrl.parse(text)

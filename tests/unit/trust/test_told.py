@@ -231,8 +231,7 @@ def test_a_home_that_is_none_is_told() -> None:
     with pytest.raises(BadSetting) as caught:
         base_dir({"HOME": "here"}, "XDG_STATE_HOME", ".local/state")
 
-    assert "HOME" in caught.value.sentence
-    assert "is no absolute path" in caught.value.sentence
+    assert caught.value.sentence == "environment: setting 'HOME' is no absolute path."
     assert caught.value.advice == "Set HOME to your home directory."
     assert base_dir({"HOME": "/h/"}, "XDG_STATE_HOME", ".local/state") == "/h/.local/state"
     assert base_dir({"HOME": "/h", "XDG_STATE_HOME": "/s/"}, "XDG_STATE_HOME", "x") == "/s"
@@ -365,3 +364,34 @@ def test_a_file_that_cannot_take_a_token_is_named(tmp_path: Path) -> None:
         keep(tmp_path / "k")
     with pytest.raises(NotFound, match="nowhere"):
         keep(tmp_path / "nowhere/t")
+
+
+def test_two_that_write_one_file_do_not_meet(tmp_path: Path) -> None:
+    """The second one is told to try again, and changes nothing."""
+    path = tmp_path / "t"
+    with kept_in(str(path), new_token()):
+        assert told(lambda: keep(path)) == (
+            f"Another process writes {path}.new at this moment. Nothing was changed.",
+            "Try again.",
+        )
+
+
+def test_a_longer_token_file_is_replaced_whole(tmp_path: Path) -> None:
+    """Nothing of what lay beside it stays."""
+    first, second = new_token(), new_token()
+    (tmp_path / "t.new").write_text(f"{first}\n")
+    with kept_in(str(tmp_path / "t"), second):
+        pass
+
+    assert (tmp_path / "t").read_text() == f"{second}\n"
+
+
+@pytest.mark.parametrize("call", ["ftruncate", "fsync", "fchmod"])
+def test_a_full_disk_names_the_file_for_the_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
+    """And leaves nothing beside it."""
+    with monkeypatch.context() as patched:
+        patched.setattr(os, call, full)
+        sentence, _ = told(lambda: keep(tmp_path / "t"))
+
+    assert f"{tmp_path}/t.new" in sentence
+    assert os.listdir(tmp_path) == []

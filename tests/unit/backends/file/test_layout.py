@@ -8,11 +8,15 @@ from hypothesis import strategies as st
 
 from kranzq.backends.file.layout import (
     EntryName,
+    ItemName,
     claim_name,
     entry_name,
     is_candidate,
+    item_name,
+    order_key,
     parse_claim_name,
     parse_entry_name,
+    parse_item_name,
     parse_waiting_name,
     waiting_name,
 )
@@ -119,3 +123,52 @@ def test_claims_of_every_generation_are_read(suffix: str) -> None:
 def test_what_is_no_waiting_name_is_none(text: str) -> None:
     """A due time is digits, or the word *after*."""
     assert parse_waiting_name(text) is None
+
+
+ITEM = ".item.c15e480f.4711.0123456789abcdef"
+
+
+def test_the_name_of_a_claim_on_an_item_comes_back() -> None:
+    """It begins with a dot, so that kranz leaves it alone; its mission is made of the item's id."""
+    expected = ItemName(MissionId("item-c15e480f"), 4711, "0123456789abcdef", ITEM)
+
+    assert item_name(MissionId("item-c15e480f"), 4711, "0123456789abcdef") == expected
+    assert parse_item_name(ITEM) == expected
+    assert parse_item_name(ITEM.replace("4711", "1")) is not None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        ITEM.replace("4711", "0"),
+        ITEM.replace("c15e480f", "a..b"),
+        ITEM.replace("4711", "x"),
+        ITEM[:-1],
+        ITEM[1:],
+        f"x{ITEM}",
+        "002-00000000000000000007-m.json",
+    ],
+)
+def test_what_is_no_claim_on_an_item_is_none(text: str) -> None:
+    """It is never probed."""
+    assert parse_item_name(text) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ("002-00000000000000000007-m.json", "002-00000000000000000007-m.json"),
+        ("255-00001000000000000000-m.json", "255-00001000000000000000-m.json"),
+        ("2-7-m.json", "002-00000000000000000007-m.json"),
+        ("0002-7-M_1.json", "002-00000000000000000007-M_1.json"),
+        ("256-00000000000000000007-m.json", None),
+        ("002-00001000000000000001-m.json", None),
+        ("002-00000000000000000007-.json", None),
+        ("002-00000000000000000007-a..b.json", None),
+        ("002-00000000000000000007-m.lock.json", None),
+        ("m.json", None),
+    ],
+)
+def test_a_name_sorts_by_its_numbers(text: str, key: str | None) -> None:
+    """Whatever their width; what is no entry's name has no place in the order."""
+    assert order_key(text) == key
