@@ -7,7 +7,6 @@ keeper reads wishes by itself, and what a killed keeper left is recovered here.
 from __future__ import annotations
 
 import contextlib
-import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -174,7 +173,7 @@ def _wish(one: Canceller, claimed: Claimed, why: str) -> int | None:
     with folder:
         try:
             folder.wish(CANCEL, one.who, why)
-            os.fsync(one.queue.fd)  # the claim: under its old name after a power cut, the entry would run again
+            atomic.sync_folder(one.queue.fd)  # the claim: its entry would run again under its old name
         except OSError as fault:
             raise atomic.store_fault(f"{folder.path}/{CANCEL}", fault) from fault
     return record.run

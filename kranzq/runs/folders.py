@@ -143,14 +143,14 @@ class RunFolder:
                 os.fsync(record)
             finally:
                 os.close(record)
-        os.fsync(self.fd)
+        atomic.sync_folder(self.fd)
         self._sync_above()
 
     def _sync_above(self) -> None:
         for depth in range(1, self.above + 1):
             fd = open_folder("/".join([".."] * depth), dir_fd=self.fd)
             try:
-                os.fsync(fd)
+                atomic.sync_folder(fd)
             finally:
                 os.close(fd)
 
