@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from tests.proof.invariants import Learned, Pictures, Stuck, always, at_rest, judge, settle
 from tests.proof.pictures import Picture
 from tests.proof.power_disk import State, Told
-from tests.proof.power_recording import Recording
+from tests.proof.power_recording import ENDED, Recording
 from tests.proof.power_states import Left
 from tests.proof.power_world import PowerWorld
 from tests.proof.scenario import Scenario
@@ -35,7 +35,7 @@ class Promised:
     reported: bool
     """Whether the verb had said all that it has to say."""
     ended: frozenset[str]
-    """Missions whose end was told, or is on the disk: they do not run again for it."""
+    """Missions whose end was told, or recorded by a keeper that has left, or is on the disk: none runs again."""
     damaged_hint: bool
     forgiven: Counter[str] = field(default_factory=Counter)
 
@@ -61,7 +61,8 @@ def learn(scenario: Scenario, world: PowerWorld) -> Learned:
 def promised(recording: Recording, left: Left, learned: Learned) -> Promised:
     """What counts for a state."""
     told = "".join(_told(recording, left.instant))
-    ended = set(_END_TOLD.findall(told)) | set(_ends_on_disk(left.state))
+    recorded = {one.text for one in recording.events[: left.instant] if isinstance(one, Told) and one.path == ENDED}
+    ended = {*_END_TOLD.findall(told), *recorded, *_ends_on_disk(left.state)}
     hint = left.state.tree().get("checkout/.kranz/queue/.seq")
     damaged = hint is not None and not hint.strip().isdigit()
     return Promised(learned.has_reported(told), frozenset(ended), damaged)

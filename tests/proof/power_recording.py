@@ -22,6 +22,8 @@ _CONTENT = "write,pwrite64,writev,pwritev,pwritev2,copy_file_range,sendfile,spli
 _NAMES = "rename,renameat,renameat2,link,linkat,unlink,unlinkat,mkdir,mkdirat,rmdir,symlink,symlinkat,mknod,mknodat"
 _REST = "open,openat,openat2,creat,lseek,chmod,fchmod,fchmodat,fsync,fdatasync,syncfs,sync,sync_file_range,exit_group"
 _FORM = ("-f", "--seccomp-bpf", "-ttt", "-y", "-xx", "-s", "100000000")
+ENDED = "the keeper that recorded its end has left"
+"""In the place of a path: the text is a mission."""
 _HARMLESS = frozenset({"exit_group", "sync_file_range"})
 _AT = {"mkdir": 1, "mkdirat": 2, "unlink": 1, "rmdir": 1, "unlinkat": 2, "rename": 1, "renameat": 2, "renameat2": 2}
 """How many values name a place."""
@@ -72,6 +74,8 @@ class _Taking:
         self.live, self.heard = live, heard
         self.main: int | None = None
         self.numbers: dict[int, int] = {}
+        self.keepers: dict[int, str] = {}
+        """The mission of each process that recorded its end."""
         self.over: list[int] = []
         """For each call that is over, how many events there were then."""
         self.at: dict[tuple[int, str], int] = {}
@@ -84,6 +88,8 @@ class _Taking:
             self._done(call)
         elif call.name == "exit_group" and call.pid == self.main:
             self._told(f"exit {call.values[0]!s}")
+        elif call.name == "exit_group" and call.pid in self.keepers:
+            self._told(self.keepers[call.pid], ENDED)
         self.over.append(len(self.live.events))
 
     def _done(self, call: Call) -> None:
@@ -110,6 +116,7 @@ class _Taking:
                     live.do(Names(((slot, None),)))
             case "rename" | "renameat" | "renameat2" | "link" | "linkat":
                 self._two_names(name, values)
+                self._note_keeper(call)
             case _ if name not in _HARMLESS and any(live.is_ours(path_in(value)) for value in values):
                 raise UnmodelledError(f"{name}{values!r}")
 
@@ -148,6 +155,12 @@ class _Taking:
                 return
             except UnmodelledError:
                 continue
+
+    def _note_keeper(self, call: Call) -> None:
+        """Whoever records the end of a run is its keeper: when it leaves, that end counts."""
+        if path_in(call.values[-1]) == "exit.json":
+            run = opened(call.values[-2]).path
+            self.keepers[call.pid] = run.split("/")[-3]
 
     def _open(self, call: Call) -> None:
         words = 2 if call.name == "openat" else 1
