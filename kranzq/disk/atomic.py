@@ -30,13 +30,15 @@ class NotSynced(OSError):
     """The change was made, and the system could not promise that it lasts."""
 
 
-def store_fault(path: str, fault: OSError) -> KranzqError:
-    """The error for people behind a refused write to `path`."""
+def store_fault(path: str, fault: OSError, changed: str = "Nothing was changed.") -> KranzqError:
+    """The error for people behind a refused write to `path`; `changed` says what had happened before it."""
     if isinstance(fault, NotSynced):
         return StoreUnavailable(path, f"{fault.strerror} while it was synced", "It was done, but may not last.")
     if fault.errno in _DENIED:
-        return Refused(f"{path} may not be written: {fault.strerror}.", "Look at its owner and mode: kranzq check")
-    return StoreUnavailable(path, fault.strerror or str(fault))
+        return Refused(
+            f"{path} may not be written: {fault.strerror}. {changed}", "Look at its owner and mode: kranzq check"
+        )
+    return StoreUnavailable(path, fault.strerror or str(fault), changed)
 
 
 def temporary_name(name: str) -> str:

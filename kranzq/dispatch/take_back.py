@@ -26,6 +26,7 @@ from kranzq.runs.record import EntryIdentity, RunRecord
 
 KIND = "cancel"
 """The kind of a record of which nothing ran."""
+_HALF = "Its end is recorded, so it does not run; the same command once more takes it out."
 _ALONE = 3
 """So many records are synced one by one; more of them by one sync of the file system."""
 
@@ -61,9 +62,12 @@ def take_back(queue: WithdrawQueue, runs: Runs, missions: Container[str], who: s
     files = queue.unclaimed(missions)
     try:
         _keep_ends(queue, runs, [one for one in files if one.mission not in claimed], who, why)
-        return {one.mission for one in queue.take_out(files)}
     except OSError as fault:
         raise atomic.store_fault(fault.filename or runs.checkout.kranz, fault) from fault
+    try:
+        return {one.mission for one in queue.take_out(files)}
+    except OSError as fault:
+        raise atomic.store_fault(fault.filename or runs.checkout.queue, fault, _HALF) from fault
 
 
 def _keep_ends(queue: WithdrawQueue, runs: Runs, files: Sequence[Unclaimed], who: str, why: str) -> None:

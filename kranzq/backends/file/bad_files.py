@@ -155,4 +155,5 @@ def _move(folders: Folders, which: Aside, bad: Bad) -> None:
         why = f"{bad.why} (it was parked: {aside.why(folders, bad.name)})"
     aside.quarantine(folders, bad.name, why, wanted=wanted, from_fd=fd)
     if which == "parked":
-        aside.forget_why(folders, bad.name)
+        with contextlib.suppress(OSError):  # alone it is a bad file itself, and the next turn's
+            aside.forget_why(folders, bad.name)

@@ -81,12 +81,17 @@ class Moves:
                 with contextlib.suppress(OSError):  # a disk that takes nothing at all: for what the name says it wins
                     atomic.exchange_content(fd, place.name, before.data)
             if stays_parked and not isinstance(fault, FileExistsError):
-                aside.forget_why(self.folders, name.text)  # a reason without its entry would be a bad file
+                self._forget_why(name.text)
             raise
         if moves and place.state is State.PARKED:
-            aside.forget_why(self.folders, place.name)
+            self._forget_why(place.name)
         _sync(self.folders, place.state, to)
         return place_of(name, to, text, due_ms if to is State.WAITING else None)
+
+    def _forget_why(self, name: str) -> None:
+        """Remove the reason of what is parked no more; one that cannot be is a bad file, and the next turn's."""
+        with contextlib.suppress(OSError):
+            aside.forget_why(self.folders, name)
 
 
 def _move(folders: Folders, place: Place, name: EntryName, to: State, due_ms: int | None) -> None:

@@ -57,6 +57,24 @@ def test_a_full_disk_cancels_nothing(one: Canceller, monkeypatch: pytest.MonkeyP
     assert one.runs.numbers(MissionId("m-0")) == []
 
 
+def test_what_cannot_be_taken_out_is_told_to_be_cancelled(one: Canceller, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its end is on the disk by then, so nobody may be told that nothing was changed."""
+    fill(one, 1)
+
+    def refused(*_: object, **__: object) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(atomic, "remove", refused)
+        with pytest.raises(StoreUnavailable, match="Its end is recorded"), one.queue.change():
+            take_back(one.queue, one.runs, (MissionId("m-0"),), "someone", "")
+    with one.queue.change():
+        again = take_back(one.queue, one.runs, (MissionId("m-0"),), "someone", "")
+
+    assert again == {MissionId("m-0")}
+    assert one.runs.numbers(MissionId("m-0")) == [1]
+
+
 @pytest.mark.parametrize("fails", ["write", "sync"])
 def test_a_disk_that_fills_up_on_the_way_cancels_none_of_two(
     one: Canceller, monkeypatch: pytest.MonkeyPatch, fails: str

@@ -156,6 +156,23 @@ def test_what_could_not_be_moved_has_its_old_content(
     assert path.read_bytes() == before
 
 
+def test_what_is_unparked_is_so_though_its_reason_cannot_be_removed(
+    queue: FileQueue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The move has happened; the reason that is left is a bad file, and the next turn's."""
+    queue.set_aside(place(queue), "why")
+    entry = queue.read(parked := place(queue))
+    assert entry is not None
+
+    def refused(*_: object, **__: object) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(atomic, "remove", refused)
+
+    assert queue.rewrite(parked, entry, State.QUEUED, None).state is State.QUEUED
+    assert names(tmp_path, "parked") == [f"{parked.name}.why.json"]
+
+
 def test_a_change_that_could_not_be_synced_is_told_as_one(queue: FileQueue, monkeypatch: pytest.MonkeyPatch) -> None:
     """It was made, and nobody may be told that nothing was changed."""
     queue.set_aside(place(queue), "makes the folder")
