@@ -1,9 +1,10 @@
 /* The lease protocol of the work queue: one item among three agents and a store, kranzq/backends/sql.
  *
  * An act of the store is one transaction, so one step: the statement of that name in statements/postgres/claims.sql
- * and statements/sqlite/claims.sql. A call is sent, carried out at any later time, even when its sender is dead by then,
- * and answered. An answer can be lost, with the connection or a server that is killed after its commit; then the same call
- * is sent again, and the first one may still be under way. A killed agent is started anew and has forgotten everything.
+ * and statements/sqlite/claims.sql. A call is sent, carried out at any later time, even when its sender is dead by
+ * then, and answered. An answer can be lost, with the connection or a server that is killed after its commit; then the
+ * same call is sent again, and the first one may still be under way. A killed agent is started anew and has forgotten
+ * everything.
  *
  * Sizes: KILLS of agents, LOSSES of answers, MOST (max_attempts), DECLINES, CANCELS. Rules: -DNO_… takes one away.
  */

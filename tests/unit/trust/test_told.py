@@ -395,3 +395,25 @@ def test_a_full_disk_names_the_file_for_the_token(tmp_path: Path, monkeypatch: p
 
     assert f"{tmp_path}/t.new" in sentence
     assert os.listdir(tmp_path) == []
+
+
+def test_bytes_that_are_no_text_are_no_token(tmp_path: Path) -> None:
+    """They are somebody's file."""
+    (tmp_path / "t").write_bytes(b"\xff\xfe")
+
+    assert told(lambda: keep(tmp_path / "t"))[1] == "Name another file, or remove it."
+    assert (tmp_path / "t").read_bytes() == b"\xff\xfe"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+def test_another_users_token_file_is_not_replaced(tmp_path: Path) -> None:
+    """It is named with its owner."""
+    path = tmp_path / "t"
+    path.write_text(f"{new_token()}\n")
+    os.chown(path, 12345, 12345)
+    with pytest.raises(UnsafePath) as caught:
+        keep(path)
+
+    assert str(path) in caught.value.sentence
+    assert "it belongs to user 12345" in caught.value.sentence
+    assert caught.value.advice == "Name another file; nothing was changed."
