@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import datetime as dt
+import time
 
 import pytest
 
 from kranzq.model.claim import Holder
+from kranzq.model.clock import rfc3339
 from kranzq.model.database_url import DatabaseUrl, shown, stripped
+from kranzq.model.outcome import Park
+from kranzq.model.policy import Counters, Limits, deferral
 from kranzq.model.presence import (
     MOST_PATH,
     MOST_TOPIC,
@@ -23,6 +27,7 @@ from kranzq.model.repository import repo_key, same_repository, tail_of
 from kranzq.model.tree import Tree
 from kranzq.model.when import parse_when
 from kranzq.model.who import Facts, Kind, Match, Question, question_about, question_of, subject_text, who, words_of
+from kranzq.model.work_lines import parse_lines
 
 REPO = "hub.example/o/r"
 HERE = Whereabouts(REPO, "/home/me/r", "main")
@@ -239,3 +244,37 @@ def test_where_a_file_is_that_a_url_names() -> None:
     for text in ("sqlite://a.db", "sqlite:///a/", "sqlite://///", "mysql://h/d", "sqlite://", "/a/b.db"):
         with pytest.raises(ValueError, match=r"must be|no absolute path"):
             DatabaseUrl.parse(text)
+
+
+def test_times_are_told_in_utc_wherever_one_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the zone of the machine."""
+    with monkeypatch.context() as patched:
+        patched.setenv("TZ", "Pacific/Kiritimati")
+        time.tzset()
+        told = rfc3339(0.0)
+    time.tzset()
+
+    assert told == "1970-01-01T00:00:00.000Z"
+
+
+def test_half_a_list_of_changes_is_none() -> None:
+    """A record that somebody damaged tells nothing of files."""
+    for changed in ({"count": 1, "names": "x"}, {"count": "1", "names": ["x"]}):
+        tree = Tree.from_json({"branch": "b", "changed": changed})
+        assert tree is None or tree.changed is None
+
+
+def test_what_deferred_itself_for_exactly_the_limit_may_once_more() -> None:
+    """Longer than that it is parked."""
+    limits = Limits(deferral_s=100.0)
+    counters = Counters(first_deferred_at=1000.0)
+
+    assert deferral(counters, limits, 1100.0, lambda: 0.0, 5000.0) == 5_000_000
+    assert isinstance(deferral(counters, limits, 1101.0, lambda: 0.0, 5000.0), Park)
+
+
+def test_a_span_in_a_line_counts_from_when_the_lines_were_read() -> None:
+    """All of a file from one moment."""
+    (made,) = parse_lines(b'{"title": "t", "payload": "p", "not_before": "+1h"}', 1_700_000_000.0, "", "")
+
+    assert made.not_before == 1_700_003_600_000

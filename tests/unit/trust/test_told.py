@@ -417,3 +417,8 @@ def test_another_users_token_file_is_not_replaced(tmp_path: Path) -> None:
     assert str(path) in caught.value.sentence
     assert "it belongs to user 12345" in caught.value.sentence
     assert caught.value.advice == "Name another file; nothing was changed."
+
+
+def test_the_id_of_a_key_never_changes() -> None:
+    """It stands in entries that wait: another way to make it would orphan them."""
+    assert Key.of(b"x" * 32).id == "8b4776934cb733cf"

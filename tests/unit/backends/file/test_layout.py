@@ -172,3 +172,10 @@ def test_what_is_no_claim_on_an_item_is_none(text: str) -> None:
 def test_a_name_sorts_by_its_numbers(text: str, key: str | None) -> None:
     """Whatever their width; what is no entry's name has no place in the order."""
     assert order_key(text) == key
+
+
+def test_a_hidden_name_asks_for_nothing() -> None:
+    """It is being written, or a lock."""
+    assert is_candidate("m.json")
+    assert not is_candidate(".m.json")
+    assert not is_candidate("m.json.tmp")
