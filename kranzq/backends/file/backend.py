@@ -191,10 +191,11 @@ class FileQueue(Moves, Inbox, BadFiles, Withdrawing, ItemClaims):
         return sources.cancel(self.folders, mission)
 
     def replace_content(self, place: Place, data: bytes) -> None:
-        """New content under a present name, only while that name is there; `change` must be held."""
+        """New content under a present name, only while that name is there; `change` must be held. Synced."""
         fd = entries.folder_of(self.folders, place.state)
         if fd is not None:
             atomic.exchange_content(fd, place.name, data)
+            atomic.sync_folder(fd)  # or a power cut brings the old content back
 
     def why_parked(self, place: Place) -> str:
         """The reason of a parked entry."""

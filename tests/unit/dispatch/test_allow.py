@@ -92,6 +92,16 @@ def test_entries_are_signed_where_they_lie(trust: Trust) -> None:
     assert _signatures(trust)["claimed"] is Signature.MOVED
 
 
+def test_signing_survives_a_power_cut(trust: Trust, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The new content's name is on the disk too, before it is reported as signed."""
+    _add(trust, "moved", "/old")
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", synced.append)
+    trust.sign_moved()
+
+    assert synced[-1] == _queue(trust).fd
+
+
 def test_signing_leaves_no_second_file(trust: Trust) -> None:
     """Each entry is replaced in place: nothing temporary stays, and strangers' keys in it are kept."""
     place = _add(trust, "moved", "/old")
