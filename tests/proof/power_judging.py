@@ -93,15 +93,36 @@ def faults_of(
     was, would = (_forgiving(one, facts) for one in (learned.before, learned.done))
     seen = _forgiving(found, facts)
     if scenario.turn:
-        seen = Pictures(*(_spared(one, old, facts) for one, old in _pairs(seen, was)))
+        seen = Pictures(*(_spared(one, old, facts) for one, old in zip(_both(seen), _both(was), strict=True)))
+    if scenario.argv[0] == "edit" and not facts.reported:
+        seen = Pictures(
+            *(_half_edited(*three, facts) for three in zip(_both(seen), _both(was), _both(would), strict=True))
+        )
     known = replace(learned, before=was, done=would)
     faults = judge(scenario, known, seen, reported=facts.reported, again=False, keeper=True)
     return [*faults, *_promised_reasons(scenario, world, facts)]
 
 
-def _pairs(one: Pictures, other: Pictures) -> Iterator[tuple[Picture, Picture]]:
-    yield one.recovered, other.recovered
-    yield one.drained, other.drained
+def _both(pictures: Pictures) -> tuple[Picture, Picture]:
+    return pictures.recovered, pictures.drained
+
+
+def _half_edited(picture: Picture, was: Picture, would: Picture, facts: Promised) -> Picture:
+    """The page of states: a new limit of time may count already while the entry has its old name."""
+    kept = dict(picture.facts)
+    for key, now in picture.facts.items():
+        old, new = was.facts.get(key), would.facts.get(key)
+        if key.startswith("entries of") and now not in (old, new) and _mixed(old, new) == now:
+            facts.forgiven["edited, but for the name"] += 1
+            kept[key] = old
+    return replace(picture, facts=kept)
+
+
+def _mixed(old: object, new: object) -> object:
+    """The names of the one with the content of the other."""
+    if not (isinstance(old, list) and isinstance(new, list) and len(old) == len(new)):
+        return None
+    return [(*name[:-1], content[-1]) for name, content in zip(old, new, strict=True)]
 
 
 def _forgiving(pictures: Pictures, facts: Promised) -> Pictures:
