@@ -30,6 +30,7 @@ PARTS: dict[str, str] = {
     "kill": "kill the real program at each call by which it changes something, and recover",
     "errors": "let each of these calls fail, in each way in which it may",
     "models": "search every state of the protocols, and take away each rule that they need",
+    "mutants": "put small faults into the pure rooms, one at a time; their unit tests must notice",
     "planted": "remove each safety measure in turn; what is to find that must find it",
     "prove": "kranzq check --prove, on the disk of this machine",
     "storm": "everybody at once, killed, stopped and refused; what was lost, doubled or met",

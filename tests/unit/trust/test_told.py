@@ -422,3 +422,20 @@ def test_another_users_token_file_is_not_replaced(tmp_path: Path) -> None:
 def test_the_id_of_a_key_never_changes() -> None:
     """It stands in entries that wait: another way to make it would orphan them."""
     assert Key.of(b"x" * 32).id == "8b4776934cb733cf"
+
+
+def test_settings_that_count_say_since_when(tmp_path: Path) -> None:
+    """So do those that were changed after they were allowed."""
+    approvals, root = Approvals(str(tmp_path / "state")), str(tmp_path / "r")
+    os.makedirs(f"{root}/.kranz")
+    path = Path(f"{root}/.kranz/kranzq.toml")
+    path.write_text("a")
+    digest = hashlib.sha256(b"a").hexdigest()
+    approvals.allow_settings(root, digest)
+    since = approvals.settings(root)[1]
+
+    assert look_at_settings(root, approvals) == SettingsSeen(str(path), "trusted", b"a", digest, since)
+    path.write_text("b")
+    changed = hashlib.sha256(b"b").hexdigest()
+    assert look_at_settings(root, approvals) == SettingsSeen(str(path), "changed", b"b", changed, since)
+    assert since.endswith("Z")
