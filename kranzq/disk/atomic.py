@@ -162,14 +162,15 @@ def exchange_content(dir_fd: int, name: str, data: bytes, *, mode: int = 0o600) 
 
 
 def remove(dir_fd: int, name: str) -> bool:
-    """Unlink `name`; False when it was gone already."""
+    """Unlink `name`; False when it was gone already. What is called stale and yet there is not gone: that is raised."""
     try:
         os.unlink(name, dir_fd=dir_fd)
     except OSError as fault:
-        if fault.errno in GONE:
+        if fault.errno in GONE - {errno.ESTALE}:
             return False
         if not _is_gone(dir_fd, name):
             raise
+        return fault.errno != errno.ESTALE
     return True
 
 

@@ -43,6 +43,7 @@ class Learned:
     done: Pictures
     before_again: Pictures | None
     done_again: Pictures | None
+    half: Pictures | None = None
 
     def has_reported(self, out: str) -> bool:
         """Whether a verb had said all that it has to say."""
@@ -68,7 +69,12 @@ def learn(scenario: Scenario, world: World) -> Learned:
             if faults := [*always(found[again, done].recovered), *at_rest(found[again, done].drained)]:
                 raise Stuck(f"{scenario.name}, without a kill: {faults}")
     before, done_ = found[False, False], found[False, True]
-    return Learned(said, before, done_, found.get((True, False)), found.get((True, True)))
+    half = None
+    if scenario.half:
+        scenario.put_back(world)
+        world.run(*scenario.half)
+        half = settle(scenario, world, again=False)
+    return Learned(said, before, done_, found.get((True, False)), found.get((True, True)), half)
 
 
 def settle(scenario: Scenario, world: World, *, again: bool) -> Pictures:
@@ -127,11 +133,12 @@ def judge(
     assert before is not None
     assert done is not None
     faults = [*always(found.recovered), *always(found.drained), *at_rest(found.drained)]
-    for seen, was, would in (
-        (found.recovered, before.recovered, done.recovered),
-        (found.drained, before.drained, done.drained),
+    half = learned.half
+    for seen, was, would, between in (
+        (found.recovered, before.recovered, done.recovered, half.recovered if half else None),
+        (found.drained, before.drained, done.drained, half.drained if half else None),
     ):
-        faults += _facts(seen, was, would, reported=reported or again)
+        faults += _facts(seen, was, would, between, reported=reported or again)
         faults += _belongings(seen, was, would)
         faults += _order(seen, was, would)
         faults += _runs(seen, was, would, keeper=keeper and scenario.turn)
@@ -148,10 +155,12 @@ def at_rest(picture: Picture) -> list[str]:
     return [f"left behind: {path}" for path in picture.stray]
 
 
-def _facts(seen: Picture, was: Picture, would: Picture, *, reported: bool) -> Iterator[str]:
+def _facts(seen: Picture, was: Picture, would: Picture, half: Picture | None, *, reported: bool) -> Iterator[str]:
     for key in sorted({*seen.facts, *was.facts, *would.facts}):
         now, old, new = (one.facts.get(key) or None for one in (seen, was, would))
         if now == new or (now == old and not reported):
+            continue
+        if half is not None and not reported and now == half.facts.get(key):
             continue
         if key == "what is quarantined" and _only_reasons(now, (old, new)):
             continue

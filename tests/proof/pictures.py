@@ -59,6 +59,7 @@ def look(world: World, kind: str) -> Picture:
     else:
         _queue(world, picture)
         _missions(world, picture)
+        picture.stray = [one for one in picture.stray if not _is_half_cancelled(one, picture)]
         _checkout(world, picture)
         _items(world, picture)
     _outside(world, picture)
@@ -132,9 +133,18 @@ def _has_reason(path: str, paths: set[str], picture: Picture) -> None:
         picture.stray.append(f"queue/{path}, without its reason")
 
 
+def _is_half_cancelled(stray: str, picture: Picture) -> bool:
+    """Whether it is a parked entry whose end is recorded: as the page of states has it, its reason went first."""
+    found = re.fullmatch(r"queue/parked/[0-9]+-[0-9]+-(.+)\.json, without its reason", stray)
+    runs = picture.facts.get(f"runs of {found[1]}") if found is not None else None
+    return isinstance(runs, list) and any(run[1] == "cancelled" for run in runs)
+
+
 def _plain(path: str) -> str:
     """A quarantined name without what was added because another had it."""
     name = path.partition("/")[2]
+    if name.startswith("inbox."):
+        return "inbox"  # what was on its way when its reader was killed has lost its first name
     return re.sub(r"\.[2-9]$", "", re.sub(r"^0*([0-9]{3}-)", r"\1", name))
 
 

@@ -245,8 +245,8 @@ class Scenario:
     """Lets that come to its end after it."""
     again: int | None = 0
     """How it ends once more, when it was done; None: once more would be something else."""
-    input: str = ""
-    """What it reads."""
+    half: tuple[str, ...] = ()
+    """A verb that does what it does first, where it does one thing after the other: that alone may be left."""
 
     def prepare(self, world: World) -> None:
         """Make the world, prepare and keep it."""

@@ -6,6 +6,7 @@ import contextlib
 import json
 import sqlite3
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from tests.proof.scenario import FAR, Scenario, World, nothing
 
@@ -78,7 +79,9 @@ def _work() -> Iterator[Scenario]:
     yield _sql("work cancel", "work", "cancel", "c-1", "--reason", "no")
     yield _sql("work recover", "work", "recover")
     yield _sql("work prune", "work", "prune", "--older-than", "0s")
-    yield _sql("work exec", "work", "claim", "--id", "o-0", "--exec", "sh", "-c", "exit 0", again=75)
+    claim = ("work", "claim", "--id", "o-0")
+    half = (*claim, "--request-id", "00000000-0000-4000-8000-000000000000")
+    yield replace(_sql("work exec", *claim, "--exec", "sh", "-c", "exit 0", again=None), half=half)
 
 
 def _beside() -> Iterator[Scenario]:

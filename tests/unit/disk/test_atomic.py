@@ -167,14 +167,19 @@ def test_b41_a_rename_that_reports_failure_but_happened_is_done(
 def test_b41_a_stale_handle_is_a_file_that_is_gone(
     folder: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What a network file system calls stale is not there: a move says so, a removal has nothing to do."""
+    """What a network file system calls stale is not there: a move says so, a removal has nothing to do.
+
+    Unless it is there all the same: nobody may be told that it went.
+    """
     (tmp_path / "a").write_bytes(b"a")
     monkeypatch.setattr(atomic, "_rename2", fails_with(errno.ESTALE))
     monkeypatch.setattr(os, "unlink", fails_with(errno.ESTALE))
     with pytest.raises(FileNotFoundError):
         atomic.move(folder, "a", folder, "b")
 
-    assert atomic.remove(folder, "a") is False
+    assert atomic.remove(folder, "b") is False
+    with pytest.raises(OSError, match="Stale"):
+        atomic.remove(folder, "a")
 
 
 @pytest.mark.parametrize("flags", [True, False])
