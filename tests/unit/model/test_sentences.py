@@ -81,8 +81,8 @@ PLACES = [
     ),
     (who.question_of, "Nothing is asked about.", "Name a path, a repository, a branch or words to look for."),
     (
-        lambda: repository.repo_key("https://me:secret@/" + "y" * 150),
-        f"{('https://***@/' + 'y' * 150)[:120]!r} names no repository that others can know.",
+        lambda: repository.repo_key("https://me:secret@example/" + "y y" * 50),
+        f"{('https://***@example/' + 'y y' * 50)[:120]!r} names no repository that others can know.",
         repository.FORMS,
     ),
 ]
