@@ -185,7 +185,8 @@ def _serve(orders: socket.socket) -> str | None:
             if fd in children:
                 poll.unregister(fd)
                 pid, answering = children.pop(fd)
-                os.write(answering, b"%d\n" % os.waitpid(pid, 0)[1])
+                with contextlib.suppress(BrokenPipeError):  # whoever asked has lost patience
+                    os.write(answering, b"%d\n" % os.waitpid(pid, 0)[1])
                 os.close(answering)
                 os.close(fd)
                 continue
