@@ -21,7 +21,7 @@ from kranzq.model.outcome import Ending, Outcome
 from kranzq.model.work import ItemClaim
 from kranzq.runner import Prepared
 from kranzq.runs.command import marks_of_item
-from kranzq.runs.folders import LOG, OUTPUT, RunFolder
+from kranzq.runs.folder import LOG, OUTPUT, RunFolder
 from kranzq.runs.item_folder import PAYLOAD, discard_item_folder, new_item_folder
 from kranzq.runs.keepers import Keeper, Order, start_keeper
 from kranzq.runs.leftovers import end, look

@@ -14,10 +14,9 @@ import itertools
 import os
 import stat
 
+from kranzq.disk import renameat2
 from kranzq.disk.modes import is_shared, mode_in
 from kranzq.disk.read import GONE
-from kranzq.disk.renameat2 import EXCHANGE, NOREPLACE, libc
-from kranzq.disk.renameat2 import rename2 as _rename2
 from kranzq.errors import KranzqError, Refused, StoreUnavailable
 
 _LONGEST_HEAD = 160  # bytes: a name has 255, and the tail must fit as well
@@ -134,7 +133,7 @@ def move(from_fd: int, name: str, to_fd: int, new_name: str, *, inode: int | Non
     if inode is None:
         inode = _inode_of(from_fd, name)
     try:
-        _rename2(from_fd, name, to_fd, new_name, NOREPLACE)
+        renameat2.rename2(from_fd, name, to_fd, new_name, renameat2.NOREPLACE)
     except OSError as fault:
         if inode is not None and _has_inode(to_fd, new_name, inode) and not _has_inode(from_fd, name, inode):
             return
@@ -176,7 +175,7 @@ def remove(dir_fd: int, name: str) -> bool:
 
 def sync_file_system(fd: int) -> None:
     """Make all that was written so far on the file system of `fd` survive a power cut, in one call."""
-    call = getattr(libc(), "syncfs", None)
+    call = getattr(renameat2.libc(), "syncfs", None)
     if call is None:
         os.sync()
     elif call(fd) != 0:
@@ -275,7 +274,7 @@ def _link_and_unlink(from_fd: int, name: str, to_fd: int, new_name: str) -> None
 
 def _exchange(dir_fd: int, temporary: str, name: str) -> None:
     try:
-        _rename2(dir_fd, temporary, dir_fd, name, EXCHANGE)
+        renameat2.rename2(dir_fd, temporary, dir_fd, name, renameat2.EXCHANGE)
     except OSError as fault:
         if fault.errno not in _UNSUPPORTED:
             raise

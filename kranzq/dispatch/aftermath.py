@@ -15,7 +15,7 @@ from kranzq.model.clock import seconds_of
 from kranzq.model.outcome import Ending, Outcome
 from kranzq.model.tree import Tree
 from kranzq.runs import index_lock
-from kranzq.runs.folders import RunFolder
+from kranzq.runs.folder import RunFolder
 from kranzq.runs.record import ExitRecord, RunRecord
 from kranzq.runs.tree import look_at_tree
 

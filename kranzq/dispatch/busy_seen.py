@@ -27,7 +27,8 @@ from kranzq.model.claim import Claimed
 from kranzq.model.clock import seconds_of
 from kranzq.model.ids import MissionId
 from kranzq.model.process import Judgement, Liveness
-from kranzq.runs.folders import OUTPUT, Runs
+from kranzq.runs.folder import OUTPUT
+from kranzq.runs.folders import Runs
 from kranzq.runs.holders import LockJudgement, Situation, flock_holders, judge_lock, key_of
 from kranzq.runs.record import RunRecord
 

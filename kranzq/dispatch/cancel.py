@@ -27,7 +27,8 @@ from kranzq.model.claim import Claimed
 from kranzq.model.ids import MissionId
 from kranzq.model.outcome import Outcome
 from kranzq.model.state import State
-from kranzq.runs.folders import CANCEL, Runs
+from kranzq.runs.folder import CANCEL
+from kranzq.runs.folders import Runs
 
 _TRIES = 5
 _POLL_S = 0.05

@@ -27,7 +27,8 @@ from kranzq.model.ids import MissionId
 from kranzq.model.outcome import Outcome
 from kranzq.model.process import Liveness
 from kranzq.model.state import State
-from kranzq.runs.folders import OUTPUT, RunFolder, Runs
+from kranzq.runs.folder import OUTPUT, RunFolder
+from kranzq.runs.folders import Runs
 
 _PAUSE_FIRST_S = 0.1
 _PAUSE_MOST_S = 0.5

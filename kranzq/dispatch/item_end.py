@@ -16,7 +16,8 @@ from kranzq.events import Warned, emit
 from kranzq.model.item_run import ItemOfRun
 from kranzq.model.outcome import Ending, Fate, Outcome, Park, Retire, Wait
 from kranzq.model.work import MOST_DELAY_MS
-from kranzq.runs.folders import CANCEL, OUTPUT, Runs
+from kranzq.runs.folder import CANCEL, OUTPUT
+from kranzq.runs.folders import Runs
 from kranzq.runs.record import load
 
 if TYPE_CHECKING:

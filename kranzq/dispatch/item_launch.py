@@ -27,7 +27,8 @@ from kranzq.model.clock import rfc3339
 from kranzq.model.item_policy import mission_of_item
 from kranzq.model.item_run import ItemOfRun
 from kranzq.runs.command import marks_of_item
-from kranzq.runs.folders import RunFolder, Runs
+from kranzq.runs.folder import RunFolder
+from kranzq.runs.folders import Runs
 from kranzq.runs.item_folder import PAYLOAD
 from kranzq.runs.keepers import Keeper
 from kranzq.runs.record import EntryIdentity, RunRecord

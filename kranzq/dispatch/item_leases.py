@@ -19,7 +19,8 @@ from kranzq.leases.kept import KeptLease, grace_in
 from kranzq.model.claim import Holder
 from kranzq.model.process import Liveness
 from kranzq.model.work import Held
-from kranzq.runs.folders import CANCEL, RunFolder, Runs
+from kranzq.runs.folder import CANCEL, RunFolder
+from kranzq.runs.folders import Runs
 
 if TYPE_CHECKING:
     from kranzq.dispatch.items import Items

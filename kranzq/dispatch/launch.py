@@ -28,7 +28,8 @@ from kranzq.model.entry import Entry
 from kranzq.model.ids import MissionId
 from kranzq.model.outcome import Ending, NotStarted, Outcome
 from kranzq.runner import Prepared
-from kranzq.runs.folders import LOG, OUTPUT, RunFolder, Runs
+from kranzq.runs.folder import LOG, OUTPUT, RunFolder
+from kranzq.runs.folders import Runs
 from kranzq.runs.keepers import Keeper, Order
 from kranzq.runs.preflight import why_not_the_same
 from kranzq.runs.record import RunRecord, render

@@ -29,7 +29,8 @@ from kranzq.model.claim import Claim, Claimed, Holder, Place
 from kranzq.model.clock import rfc3339
 from kranzq.model.ids import MissionId
 from kranzq.model.outcome import Ending, Fate, Outcome, Retire, Return, fate_name
-from kranzq.runs.folders import CANCEL, RunFolder, Runs
+from kranzq.runs.folder import CANCEL, RunFolder
+from kranzq.runs.folders import Runs
 from kranzq.runs.record import RunRecord
 
 

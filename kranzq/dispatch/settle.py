@@ -24,7 +24,8 @@ from kranzq.model.item_policy import decide_item
 from kranzq.model.outcome import Ending, Fate, NotStarted, Outcome, Retire, Return, Rotate, fate_name
 from kranzq.model.policy import Counters, decide
 from kranzq.model.tree import Tree
-from kranzq.runs.folders import CANCEL, RunFolder, Runs
+from kranzq.runs.folder import CANCEL, RunFolder
+from kranzq.runs.folders import Runs
 from kranzq.runs.record import EntryIdentity, ExitRecord, RunRecord
 
 _BROUGHT_BACK = frozenset({Outcome.INTERRUPTED, Outcome.NOT_STARTED, Outcome.NEVER_BEGAN})

@@ -21,7 +21,8 @@ from kranzq.model.claim import Claimed
 from kranzq.model.clock import rfc3339
 from kranzq.model.ids import MissionId
 from kranzq.model.outcome import Outcome, Retire
-from kranzq.runs.folders import RunFolder, Runs
+from kranzq.runs.folder import RunFolder
+from kranzq.runs.folders import Runs
 from kranzq.runs.record import EntryIdentity, RunRecord
 
 KIND = "cancel"

@@ -17,7 +17,8 @@ from kranzq.dispatch.watch_over import Interrupts, Watched, watch_over
 from kranzq.events import Warned, emit
 from kranzq.model.entry import Entry
 from kranzq.model.outcome import Ending, NotStarted, Outcome, Retire
-from kranzq.runs.folders import RETURN, Runs
+from kranzq.runs.folder import RETURN
+from kranzq.runs.folders import Runs
 from kranzq.runs.record import ExitRecord
 
 _TOLD_TO_STOP = "the dispatcher was told to stop before it began"

@@ -18,7 +18,7 @@ from kranzq.dispatch.launch import Try, advance
 from kranzq.dispatch.parts import OpenQueue, Parts
 from kranzq.errors import KranzqError, StoreUnavailable
 from kranzq.events import Started, Warned, emit
-from kranzq.runs.folders import RETURN
+from kranzq.runs.folder import RETURN
 from kranzq.runs.record import ExitRecord, parse_exit
 
 _LOOK_MS = 60_000.0

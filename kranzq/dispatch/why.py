@@ -26,7 +26,8 @@ from kranzq.model.outcome import Outcome, fate_name
 from kranzq.model.process import Liveness
 from kranzq.model.state import State
 from kranzq.model.tree import Tree
-from kranzq.runs.folders import CANCEL, RETURN, Runs
+from kranzq.runs.folder import CANCEL, RETURN
+from kranzq.runs.folders import Runs
 from kranzq.runs.record import RunRecord
 from kranzq.trust.may_run import PermitKind, usable
 

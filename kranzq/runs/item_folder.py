@@ -16,7 +16,7 @@ import time
 from kranzq.disk.atomic import store_fault, write_new
 from kranzq.disk.read import open_folder
 from kranzq.model.ids import MissionId
-from kranzq.runs.folders import RunFolder
+from kranzq.runs.folder import RunFolder
 
 PAYLOAD = "payload"
 """The file in a run folder with what the item carries, in a checkout as for an agent: its command gets it so."""

@@ -17,7 +17,8 @@ from kranzq.liveness import Place, judge, place_of, start_ticks
 from kranzq.model.claim import ITEM_PREFIX
 from kranzq.model.ids import MissionId
 from kranzq.model.process import Liveness
-from kranzq.runs.folders import ENTRY, RunFolder, Runs
+from kranzq.runs.folder import ENTRY, RunFolder
+from kranzq.runs.folders import Runs
 from kranzq.runs.record import RunRecord
 
 ENDED = "ended"

@@ -261,7 +261,7 @@ def test_b20_ctrl_c_and_hang_up_reach_the_dispatcher_and_not_the_mission(lab: La
     [
         "after:kranzq.dispatch.turn:take_hold:1",
         "after:kranzq.dispatch.turn:choose:1",
-        "after:kranzq.runs.folders:RunFolder.write:1",
+        "after:kranzq.runs.folder:RunFolder.write:1",
         "before:kranzq.dispatch.turn:launch.claim:1",
         "after:kranzq.dispatch.turn:launch.claim:1",
         "after:kranzq.dispatch.turn:launch.prepare:1",

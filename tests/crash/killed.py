@@ -43,7 +43,7 @@ def wrap(owner: Any, name: str, *, after: bool, at: int) -> None:
 
 def wrap_changes(at: int) -> None:
     """Let the `at`-th change of the disk, of whatever kind, not happen."""
-    from kranzq.disk import atomic
+    from kranzq.disk import renameat2
 
     counter = itertools.count(1)
 
@@ -60,7 +60,7 @@ def wrap_changes(at: int) -> None:
     write = os.write
     for name in CHANGES:
         setattr(os, name, wrapped(getattr(os, name)))
-    atomic._rename2 = wrapped(atomic._rename2)
+    renameat2.rename2 = wrapped(renameat2.rename2)
     opened = os.open
 
     def counted_open(path: Any, flags: int, *args: Any, **kwargs: Any) -> int:

@@ -20,8 +20,8 @@ pytestmark = [pytest.mark.crash, pytest.mark.slow]
 FIRST = {  # where the first dispatcher dies, whether the keeper is killed too, how often the mission starts
     "a claim of a try that never began": ("after:kranzq.dispatch.turn:launch.claim:1", False, 1),
     "an end that nobody settled": ("before:kranzq.dispatch.settle:_decided:1", False, 1),
-    "a fate that nobody carried out": ("after:kranzq.runs.folders:RunFolder.write:4", False, 1),
-    "a mission whose keeper was killed": ("after:kranzq.runs.folders:RunFolder.write:3", True, 2),
+    "a fate that nobody carried out": ("after:kranzq.runs.folder:RunFolder.write:4", False, 1),
+    "a mission whose keeper was killed": ("after:kranzq.runs.folder:RunFolder.write:3", True, 2),
 }
 SECOND = {
     "after the kernel locks": "after:kranzq.busy.lock:BusyLock.try_hold:1",

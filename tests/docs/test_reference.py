@@ -19,7 +19,7 @@ from kranzq.dispatch import turn
 from kranzq.model.outcome import Outcome
 from kranzq.model.state import MOVES
 from kranzq.model.work import ItemState
-from kranzq.runs import folders
+from kranzq.runs import folder
 
 T = TypeVar("T")
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -90,8 +90,8 @@ def test_every_file_of_a_run_is_described() -> None:
     """No file lies about that the page does not explain."""
     text = (DOCS / "reference/files-on-disk.md").read_text()
 
-    names = {folders.RUN, folders.EXIT, folders.OUTPUT, folders.LOG, folders.CANCEL, folders.RETURN, folders.STUCK}
-    names |= {folders.ENTRY}
+    names = {folder.RUN, folder.EXIT, folder.OUTPUT, folder.LOG, folder.CANCEL, folder.RETURN, folder.STUCK}
+    names |= {folder.ENTRY}
     assert {name for name in names | {IGNORED[0]} if name not in text} == set()
 
 

@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from kranzq.disk import atomic
+from kranzq.disk import renameat2
 
 _MAKING = ("mkdir", "link", "symlink", "write", "ftruncate")
 _OTHERS = ("rename", "unlink", "rmdir", "utime")
@@ -35,7 +35,7 @@ def fill(at: int) -> None:
     opened, write = os.open, os.write
     for name in (*_MAKING, *_OTHERS):
         setattr(os, name, counted(getattr(os, name), makes=name in _MAKING))
-    vars(atomic)["_rename2"] = counted(atomic._rename2, makes=False)
+    vars(renameat2)["rename2"] = counted(renameat2.rename2, makes=False)
 
     def open_(path: Any, flags: int, *args: Any, **kwargs: Any) -> int:
         if flags & os.O_CREAT and not _is_there(path, kwargs.get("dir_fd")):

@@ -33,7 +33,8 @@ _IMPORTED = (
     "dispatch.approve dispatch.amend dispatch.retry dispatch.edit dispatch.cancel dispatch.look dispatch.status "
     "dispatch.why daemon.drain daemon.loop daemon.stopping dispatch.after_crash hooks.outbox trust.may_run "
     "trust.settings backends.file.backend config busy.foreign runs.leftovers runs.preflight dispatch.producers "
-    "dispatch.turn dispatch.unattended runs.folders dispatch.aftermath cli.log dispatch.predecessors cli.showing"
+    "dispatch.turn dispatch.unattended runs.folder runs.folders dispatch.aftermath cli.log dispatch.predecessors "
+    "cli.showing"
 )
 
 

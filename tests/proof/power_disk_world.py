@@ -65,7 +65,7 @@ def work(here: Path, seed: int, seconds: float, options: str) -> dict[str, objec
     threads = [threading.Thread(target=one, args=(world, told, over)) for one in (_enqueue, _drain)]
     for thread in threads:
         thread.start()
-    dice, until, cuts = random.Random(seed), time.monotonic() + seconds, []
+    dice, until, cuts = random.Random(seed), time.monotonic() + seconds, list[dict[str, object]]()
     while time.monotonic() < until:
         time.sleep(dice.uniform(*_PAUSE_S))
         image, queued, ended = here / f"cut-{len(cuts)}", list(told.queued), list(told.ended)

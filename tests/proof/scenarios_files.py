@@ -103,7 +103,7 @@ def killed(point: str, *words: str) -> Callable[[World], None]:
 def keeper_killed(world: World) -> None:
     """A dispatcher and its keeper were killed while a mission ran, and the mission too."""
     world.run("enqueue", "m-1", *world.mission("m-1", first=_WAITS))
-    world.killed("after:kranzq.runs.folders:RunFolder.write:3", "drain")
+    world.killed("after:kranzq.runs.folder:RunFolder.write:3", "drain")
     wait_for(lambda: world.ran("m-1"), "the mission runs")
     record = json.loads((world.kranz / "missions" / "m-1" / "dispatch" / "001" / "run.json").read_bytes())
     for who in ("keeper", "process"):
@@ -240,7 +240,7 @@ def _allowing() -> Iterator[Scenario]:
 def _recovering() -> Iterator[Scenario]:
     began = "after:kranzq.dispatch.turn:launch.claim:1"
     ended = "before:kranzq.dispatch.settle:_decided:1"
-    decided = "after:kranzq.runs.folders:RunFolder.write:4"
+    decided = "after:kranzq.runs.folder:RunFolder.write:4"
     recover = ("recover", "--yes")
     yield Scenario("recover dead claim", recover, after(TWO, killed(began)))
     yield Scenario("recover ended run", recover, after(TWO, killed(ended)))
@@ -273,9 +273,9 @@ def _turning() -> Iterator[Scenario]:
     spoiled = after(queued("m-1", code=3), mission("m-2", "--after", "m-1"))
     yield Scenario("turn parks spoiled", drain, spoiled, turn=True, code=1)
     yield Scenario("turn of an item", drain, after(queued("m-1"), serving_items), turn=True)
-    held = after(serving_items, killed("after:kranzq.runs.folders:RunFolder.write:4"), queued("m-1"))
+    held = after(serving_items, killed("after:kranzq.runs.folder:RunFolder.write:4"), queued("m-1"))
     yield Scenario("turn after crash of an item", drain, held, turn=True)
-    crashed = after(TWO, killed("after:kranzq.runs.folders:RunFolder.write:4"))
+    crashed = after(TWO, killed("after:kranzq.runs.folder:RunFolder.write:4"))
     yield Scenario("turn after crash", drain, crashed, turn=True)
     yield Scenario("turn after killed keeper", drain, after(keeper_killed, queued("m-2")), turn=True)
 

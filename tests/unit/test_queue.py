@@ -29,7 +29,8 @@ from kranzq.model.claim import Claim
 from kranzq.model.entry import Entry, Own
 from kranzq.model.ids import MissionId
 from kranzq.model.state import State
-from kranzq.runs.folders import CANCEL, Runs
+from kranzq.runs.folder import CANCEL
+from kranzq.runs.folders import Runs
 from kranzq.runs.record import RunRecord
 from kranzq.testing.store import claim_as_gone
 from kranzq.wiring import library, trusting

@@ -217,7 +217,7 @@ def _refuse_unsafe(checkout: Checkout, *, as_root: bool) -> None:
 
 
 def ignore_runtime_state(kranz_fd: int) -> list[str]:
-    """Add what is missing to `.kranz/.gitignore`, and nothing else; the added lines. Synced: others' lines are in it."""
+    """Add what is missing to `.kranz/.gitignore`, and nothing else; what was added. Synced: others' lines are in it."""
     try:
         found = read_regular(".gitignore", dir_fd=kranz_fd, limit=RECORD_LIMIT * 8)
     except Unreadable:

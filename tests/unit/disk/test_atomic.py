@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kranzq.disk import atomic
+from kranzq.disk import atomic, renameat2
 from kranzq.errors import Refused, StoreUnavailable
 
 
@@ -33,7 +33,7 @@ def fails_with(code: int) -> Callable[..., None]:
 @pytest.fixture
 def no_flags(monkeypatch: pytest.MonkeyPatch) -> None:
     """A file system that knows neither no-replace nor exchange."""
-    monkeypatch.setattr(atomic, "_rename2", fails_with(errno.EINVAL))
+    monkeypatch.setattr(renameat2, "rename2", fails_with(errno.EINVAL))
 
 
 def test_a_published_file_is_complete_private_and_alone(folder: int, tmp_path: Path) -> None:
@@ -55,7 +55,7 @@ def test_b41_publishing_never_replaces(
 ) -> None:
     """A name that is taken stays as it is, with or without the system's help, and no temporary file is left."""
     if code is not None:
-        monkeypatch.setattr(atomic, "_rename2", fails_with(code))
+        monkeypatch.setattr(renameat2, "rename2", fails_with(code))
     (tmp_path / "a").write_bytes(b"first")
     with pytest.raises(FileExistsError):
         atomic.publish(folder, "a", b"second")
@@ -158,7 +158,7 @@ def test_b41_a_rename_that_reports_failure_but_happened_is_done(
         os.rename(name, new_name, src_dir_fd=from_fd, dst_dir_fd=to_fd)
         raise OSError(code, os.strerror(code))
 
-    monkeypatch.setattr(atomic, "_rename2", rename)
+    monkeypatch.setattr(renameat2, "rename2", rename)
     atomic.move(folder, "a", folder, "b", inode=inode if knows else None)
 
     assert os.listdir(tmp_path) == ["b"]
@@ -172,7 +172,7 @@ def test_b41_a_stale_handle_is_a_file_that_is_gone(
     Unless it is there all the same: nobody may be told that it went.
     """
     (tmp_path / "a").write_bytes(b"a")
-    monkeypatch.setattr(atomic, "_rename2", fails_with(errno.ESTALE))
+    monkeypatch.setattr(renameat2, "rename2", fails_with(errno.ESTALE))
     monkeypatch.setattr(os, "unlink", fails_with(errno.ESTALE))
     with pytest.raises(FileNotFoundError):
         atomic.move(folder, "a", folder, "b")
@@ -188,7 +188,7 @@ def test_exchanged_content_never_makes_a_name_anew(
 ) -> None:
     """New content goes under a name only while the name is there; an entry that was moved away is not doubled."""
     if not flags:
-        monkeypatch.setattr(atomic, "_rename2", fails_with(errno.EINVAL))
+        monkeypatch.setattr(renameat2, "rename2", fails_with(errno.EINVAL))
     (tmp_path / "a").write_bytes(b"old")
     atomic.exchange_content(folder, "a", b"new")
     with pytest.raises(FileNotFoundError):

@@ -22,7 +22,8 @@ from kranzq.model.entry import Entry, Own
 from kranzq.model.ids import MissionId
 from kranzq.model.outcome import Outcome, Park, Retire, Wait
 from kranzq.model.process import ProcessIdentity
-from kranzq.runs.folders import RunFolder, Runs
+from kranzq.runs.folder import RunFolder
+from kranzq.runs.folders import Runs
 from kranzq.runs.record import EntryIdentity, RunRecord
 from kranzq.wiring import dispatchers
 

@@ -18,7 +18,8 @@ from kranzq.liveness import me
 from kranzq.model.checkout import Checkout
 from kranzq.model.ids import MissionId
 from kranzq.model.outcome import Outcome, Park, Retire
-from kranzq.runs.folders import OUTPUT, RunFolder, Runs
+from kranzq.runs.folder import OUTPUT, RunFolder
+from kranzq.runs.folders import Runs
 from kranzq.runs.record import EntryIdentity, RunRecord
 from kranzq.wiring import queues
 from tests.factories import enqueue, gone_pid, make_queue, remove

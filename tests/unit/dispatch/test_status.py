@@ -19,7 +19,8 @@ from kranzq.dispatch.status import Status, about_keeper, status
 from kranzq.liveness import identity_of
 from kranzq.model.checkout import Checkout
 from kranzq.model.ids import MissionId
-from kranzq.runs.folders import OUTPUT, Runs
+from kranzq.runs.folder import OUTPUT
+from kranzq.runs.folders import Runs
 from kranzq.runs.record import EntryIdentity, RunRecord
 from kranzq.wiring import looking, queues
 from tests.factories import enqueue, gone_pid, make_queue

@@ -18,7 +18,7 @@ from kranzq.errors import StoreUnavailable
 from kranzq.model.checkout import Checkout
 from kranzq.model.ids import MissionId
 from kranzq.model.outcome import Outcome
-from kranzq.runs.folders import RunFolder
+from kranzq.runs.folder import RunFolder
 from tests.factories import kranz_entry, kranz_name, make_queue
 
 M1 = MissionId("m-1")

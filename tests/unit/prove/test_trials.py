@@ -124,7 +124,6 @@ def test_two_steps_in_the_place_of_one_are_weaker(place: Scratch, monkeypatch: p
     def invalid(*_: object) -> None:
         raise OSError(22, "Invalid argument")
 
-    monkeypatch.setattr(atomic, "_rename2", invalid)
     monkeypatch.setattr(renameat2, "rename2", invalid)
 
     refused_here = names._refused(place, 0)

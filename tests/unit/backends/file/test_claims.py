@@ -13,7 +13,7 @@ import pytest
 from kranzq.backend import Candidate
 from kranzq.backends.file import fates
 from kranzq.backends.file.backend import FileQueue
-from kranzq.disk import atomic
+from kranzq.disk import renameat2
 from kranzq.liveness import kranz_token, suffix_k4
 from kranzq.model.claim import Claimed
 from kranzq.model.entry import parse
@@ -103,7 +103,7 @@ def test_b41_a_claim_whose_rename_reported_failure_is_held(
         os.rename(name, new_name, src_dir_fd=from_fd, dst_dir_fd=to_fd)
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
-    monkeypatch.setattr(atomic, "_rename2", rename)
+    monkeypatch.setattr(renameat2, "rename2", rename)
     claimed = queue.claim(candidate, os.getpid(), SUFFIX)
 
     assert claimed is not None
@@ -133,7 +133,7 @@ def test_each_fate_leads_to_one_place(
         def refuse(*_: object) -> None:
             raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
 
-        monkeypatch.setattr(atomic, "_rename2", refuse)
+        monkeypatch.setattr(renameat2, "rename2", refuse)
 
     assert carry_out(queue, claimed, fate) == fate
     found = [str(path.relative_to(folder)) for path in folder.rglob("*m-1*") if not path.name.endswith(".why.json")]
