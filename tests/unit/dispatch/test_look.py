@@ -190,7 +190,7 @@ def test_status_counts_where_everything_is(tmp_path: Path) -> None:
     assert list(shown) == [
         *("repo", "version", "daemon", "busy"),
         *counts,
-        *("paused", "claims"),
+        *("paused", "claims", "next", "due", "waits", "warnings", "daemonHidden"),
     ]
     assert (shown["daemon"], shown["busy"], shown["paused"], shown["claims"]) == (None, None, None, [])
 
