@@ -351,7 +351,8 @@ class Keeper:
             try:
                 if os.fstat(self.run).st_nlink == 0 and not self.folder_anew():
                     return False
-                quietly(self.sync_run_record)
+                quietly(self.sync_record, "run.json")
+                quietly(self.sync_record, "not-before")
                 self.put("exit.json", data, self.spares.pop(0) if self.spares else self.new_file())
                 return True
             except Exception as fault:
@@ -377,11 +378,11 @@ class Keeper:
             self.put("run.json", raw(self.order["record"]), self.new_file())
         return True
 
-    def sync_run_record(self) -> None:
-        """Make `run.json` as safe as the end: after a power cut it alone says which claim and entry have ended."""
-        seen = os.stat("run.json", dir_fd=self.run, follow_symlinks=False)
+    def sync_record(self, name: str) -> None:
+        """Make what the end rests on as safe as it: `run.json` says whose end it is, `not-before` when to run again."""
+        seen = os.stat(name, dir_fd=self.run, follow_symlinks=False)
         if stat.S_ISREG(seen.st_mode) and seen.st_nlink == 1:  # as in `read_wish`
-            fd = os.open("run.json", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=self.run)
+            fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=self.run)
             try:
                 os.fsync(fd)
             finally:
