@@ -7,7 +7,6 @@ that it is found, and ended at the end, whatever became of its parents.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import secrets
@@ -29,6 +28,7 @@ from kranzq.runs.folders import Runs
 from kranzq.runs.record import RunRecord
 from kranzq.trust.mac import sign
 from kranzq.wiring import queues, trusting
+from tests.flocks import is_free
 from tests.forking import Wish, run
 
 T = TypeVar("T")
@@ -218,17 +218,7 @@ class Laboratory:
 
     def is_free(self) -> bool:
         """Whether nobody holds either half of the busy lock."""
-        for path in (self.root / ".git", self.queue / ".busy.flock"):
-            if not path.exists():
-                continue
-            fd = os.open(path, os.O_RDONLY)
-            try:
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                return False
-            finally:
-                os.close(fd)
-        return True
+        return all(is_free(path) for path in (self.root / ".git", self.queue / ".busy.flock") if path.exists())
 
     def processes(self) -> dict[int, str]:
         """Living processes of this laboratory, this one left out, with their command lines."""

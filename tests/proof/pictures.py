@@ -7,7 +7,6 @@ moment (ids, keys, times, numbers) is left out, so that pictures of two trials c
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import re
@@ -18,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.flocks import is_free
 from tests.machines.table import row_of
 from tests.proof.scenario import World
 
@@ -201,7 +201,7 @@ def _checkout(world: World, picture: Picture) -> None:
     if world.kranz.exists():
         picture.stray += [f".kranz/{name}" for name in os.listdir(world.kranz) if name not in known]
     for path in (world.root / ".git", world.queue / ".busy.flock", world.queue / ".mutate.flock"):
-        if path.exists() and not _is_free(path):
+        if path.exists() and not is_free(path):
             picture.stray.append(f"a lock on {path.name}")
 
 
@@ -211,17 +211,6 @@ def _items(world: World, picture: Picture) -> None:
         with contextlib.closing(sqlite3.connect(world.database)) as database:
             for item, state, result in database.execute("select id, state, result from kranzq_items"):
                 picture.facts[f"item {item}"] = (state, result)
-
-
-def _is_free(path: Path) -> bool:
-    fd = os.open(path, os.O_RDONLY)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    finally:
-        os.close(fd)
-    return True
 
 
 # ------------------------------------------------------------ outside, and SQL

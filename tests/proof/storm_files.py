@@ -8,7 +8,6 @@ the disk is well, the clock far ahead, and drains run without kills until nothin
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import random
 import shutil
@@ -19,6 +18,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
+from tests.flocks import is_free
 from tests.laboratory import IN_OTHER_NAMESPACE, REPO
 from tests.proof.storm_clock import Clock
 from tests.proof.storm_disk import Disk
@@ -153,7 +153,7 @@ class Stage:
         found += [
             Finding(STUCK, f"{path} is locked")
             for path in (self.root / ".git", queue / ".busy.flock")
-            if not _free(path)
+            if not is_free(path)
         ]
         for slot in self.slots:
             text = self.people.log(slot.name)
@@ -238,17 +238,6 @@ class Stage:
             self.disk.relief(self.trouble[1])
             self.acts.say(what="relief", kind=self.trouble[1])
             self.trouble = None
-
-
-def _free(path: Path) -> bool:
-    fd = os.open(path, os.O_RDONLY)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    finally:
-        os.close(fd)
-    return True
 
 
 def _namespace_of(pid: int) -> str:
