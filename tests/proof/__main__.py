@@ -85,7 +85,8 @@ def _run(part: str, words: argparse.Namespace, out: Path) -> bool:
         print(f"  what it left is in {folder}")
     else:
         shutil.rmtree(folder, ignore_errors=True)
-    command = f"scripts/lab {part} --seed {words.seed}"
+    only = "".join(f" --only {name!r}" if " " in name else f" --only {name}" for name in words.only)
+    command = f"scripts/lab {part}{only} --seed {words.seed}"
     kept = dataclasses.asdict(result) | {
         "part": part,
         "command": command + (f" --seconds {words.seconds:g}" if words.seconds else ""),
