@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 import signal
 from pathlib import Path
 
 import pytest
 
-from tests.laboratory import REPO, Laboratory
+from tests.laboratory import REPO, Laboratory, wait_for
 
 pytestmark = [pytest.mark.crash, pytest.mark.slow]
 KEEPER = REPO / "kranzq" / "keeper.py"
@@ -93,4 +95,25 @@ def test_a_keeper_killed_with_go_unread_has_started_nothing(lab: Laboratory) -> 
 
     assert not (lab.notes / "flag").exists()
     assert lab.told() == ["start m1", "end m1"]
+    lab.assert_nothing_left()
+
+
+@pytest.mark.parametrize("both", [False, True], ids=["keeper", "both"])
+def test_what_lost_its_environment_still_holds_the_tree(lab: Laboratory, *, both: bool) -> None:
+    """Nothing but the busy lock that it inherited says whose it is: it is ended before its mission runs again."""
+    hidden = shlex.join(lab.alone("m1", 60))
+    lab.enqueue("m1", "/bin/sh", "-c", f"test -e {lab.notes}/again || env -i setsid {hidden} & wait")
+    drain = lab.start(lab.command("drain"))
+    wait_for(lambda: lab.count("start", "m1"), "the mission runs")
+    (lab.notes / "again").touch()
+    if both:
+        lab.kill(drain)
+    os.kill(lab.keeper("m1"), signal.SIGKILL)
+    lab.enqueue("m2")
+    if not both:
+        drain.wait(30)
+    lab.run("drain", code=None)
+
+    assert lab.outcomes("m1") == ["interrupted", "succeeded"]
+    assert lab.told() == ["start m1", "start m2", "end m2"]
     lab.assert_nothing_left()

@@ -65,6 +65,14 @@ def run(asked: Asked) -> Result:
         until = time.monotonic() + asked.seconds
     copies = [copy(asked.folder / f"copy-{number}") for number in range(asked.jobs)]
     free = list(copies)
+    finders = list(dict.fromkeys(words for planted in wanted for words in planted.by)) if until is None else []
+
+    def whole(words: str) -> str | None:
+        root = free.pop()
+        try:
+            return fails(words, root)
+        finally:
+            free.append(root)
 
     def one(planted: Planted) -> Found | None:
         if until is not None and time.monotonic() > until:
@@ -76,16 +84,24 @@ def run(asked: Asked) -> Result:
             free.append(root)
 
     with ThreadPoolExecutor(asked.jobs) as pool:
+        unfit = {words: why for words, why in zip(finders, pool.map(whole, finders), strict=True) if why is not None}
         found = [one for one in pool.map(one, wanted) if one is not None]
     kinds = Counter(one.planted.kind for one in found)
     missed = [one for one in found if not one.by]
-    counts = {"measures removed": len(found), **{f"  {kind}": count for kind, count in sorted(kinds.items())}}
+    counts = {
+        "finders that pass on the whole product": len(finders) - len(unfit),
+        "measures removed": len(found),
+        **{f"  {kind}": count for kind, count in sorted(kinds.items())},
+    }
     rows: list[dict[str, float | str]] = [
         {"measure": one.planted.name, "found by": one.by, "seconds": round(one.seconds)} for one in found
     ]
     return Result(
         counts | {"missed by the laboratory": len(found) - len(missed), "not missed": len(missed)},
-        [f"{one.planted.name}: {one.why}" for one in missed],
+        [
+            *(f"{words}: fails on the whole product too: {why}" for words, why in unfit.items()),
+            *(f"{one.planted.name}: {one.why}" for one in missed),
+        ],
         {"planted": rows},
     )
 

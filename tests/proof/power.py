@@ -30,8 +30,8 @@ from tests.proof.scenarios_work import WORK
 
 MOST_AT_AN_INSTANT = 32
 MOST_OF_A_VERB = 400
-SHORT = 12
-"""So many states of a verb where time is short."""
+SHORT, TRIAL_S = 12, 0.7
+"""So many states of a verb are tried where time is short; more where there is time for them."""
 STEPS = "work exec"
 """A claim and an end in one verb: after a cut in between it is as after a claim. Each is tried by itself."""
 REAL = "real disk"
@@ -103,6 +103,8 @@ class _Sweep:
         if self._until is not None:
             random.Random(self.asked.seed).shuffle(wanted)
         self._left.extend(wanted)
+        time_for = (self.asked.seconds or 0) * self.asked.jobs / TRIAL_S / max(len(wanted), 1)
+        self._most = MOST_OF_A_VERB if self._until is None else max(SHORT, int(time_for))
         with tempfile.TemporaryDirectory(prefix="kranzq-power-", dir=_fast(self.asked.folder)) as folder:
             workers = [
                 threading.Thread(target=self._work, args=(Path(folder, str(number)),))
@@ -136,7 +138,7 @@ class _Sweep:
         trials = Trials.of(scenario, world)
         found, one.all = trials.left(MOST_AT_AN_INSTANT, self.asked.seed)
         one.states, one.instants = len(found), len(trials.recording.events) + 1
-        for number, left in enumerate(found[: MOST_OF_A_VERB if self._until is None else SHORT]):
+        for number, left in enumerate(found[: self._most]):
             if not self._is_time():
                 return
             faults: Sequence[str]

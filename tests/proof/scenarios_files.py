@@ -171,6 +171,7 @@ def _new(name: str, *options: str) -> tuple[str, ...]:
 def _approving() -> Iterator[Scenario]:
     yield Scenario("init", ("init",), nothing)
     yield Scenario("first enqueue", _new("m-2"), nothing)
+    yield Scenario("enqueue in half made", _new("m-2"), nothing, begin=half_made)
     yield Scenario("enqueue", _new("m-2"), queued("m-1"))
     yield Scenario("enqueue with priority", _new("m-2", "--priority", "0"), queued("m-1"))
     yield Scenario("enqueue not before", _new("m-2", "--not-before", FAR), queued("m-1"))
@@ -191,6 +192,11 @@ def _approving() -> Iterator[Scenario]:
     yield Scenario("cancel inbox", ("cancel", "i-1"), after(queued("m-1"), dropped("b", UNSIGNED)))
     yield Scenario("cancel pattern", ("cancel", "m-*", "--yes"), queued("m-1", "m-2", "m-3"), again=3)
     yield Scenario("cancel running", ("cancel", "m-1"), RUNNING, begin=running, end=let_end, again=None)
+
+
+def half_made(world: World) -> None:
+    """Somebody died who had begun to make the queue: its folders are there, and no disk has been told of them."""
+    world.queue.mkdir(parents=True)
 
 
 def _prompt(world: World) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import random
@@ -285,6 +286,32 @@ def test_a_kranz_that_claims_beside_us_gets_each_entry_instead_of_us(together: T
     got = Counter([*theirs, *(line for one in said(ours) for line in one)])
 
     assert got == dict.fromkeys(["m-first", *(f"m-{seq}" for seq in range(1, 41))], 1)
+
+
+def test_a_kranz_that_queues_beside_us_gives_out_other_numbers(together: Together, checkout: Path) -> None:
+    """A stand-in that takes kranz's lock alone, reads the hint, writes it and queues, and two of ours."""
+    q.enqueue(checkout, "m-first")
+    queue, lock = checkout / ".kranz/queue", checkout / ".kranz/queue/.mutate.lock"
+    ours, looks = together(ENQUEUE, 2, str(checkout), "25"), itertools.count(1)
+    theirs = seen = 0
+    while any(process.poll() is None for process in ours):
+        now = sum("-m-" in name for name in names(checkout))
+        if now == seen:
+            continue  # one number for one of theirs
+        with contextlib.suppress(FileExistsError):
+            os.close(os.open(lock, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+            lock.write_text(f"{os.getpid()}.{theirs}")
+            theirs, seen = theirs + 1, now
+            number = int((queue / ".seq").read_text()) + 1
+            until(lambda: next(looks) % 50 == 0, "others had time to give out the same")
+            (queue / kranz_name(f"k-{theirs}", 2, number)).write_bytes(kranz_entry(f"k-{theirs}", 2, number))
+            (queue / ".seq").write_text(str(number))
+            lock.unlink()
+    assert len([line for one in said(ours) for line in one]) == 50
+    given = [name.split("-")[1] for name in names(checkout) if name[0].isdigit()]
+
+    assert [number for number, often in Counter(given).items() if often > 1] == []
+    assert len([name for name in names(checkout) if "-k-" in name]) > 1
 
 
 def test_b01_a_kill_of_all_holders_leaves_everything_to_the_next(together: Together, checkout: Path) -> None:
