@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from kranzq.liveness import start_ticks
 from tests.laboratory import IN_OTHER_NAMESPACE, REPO, Laboratory, is_alive, wait_for
 
 pytestmark = pytest.mark.slow
@@ -135,6 +136,30 @@ def test_b05_a_pid_namespace_that_is_gone_leaves_a_claim_that_is_gone(lab: Labor
 
     assert lab.outcomes("m1") == ["interrupted", "succeeded"]
     lab.assert_nothing_left()
+
+
+def test_b03_a_number_of_an_earlier_boot_is_nobody_we_know(lab: Laboratory) -> None:
+    """A keeper's number and start are those of a living process, and its boot is over: it is not taken for alive."""
+    lab.enqueue("m1", *lab.alone("m1", 60))
+    daemon = lab.daemon()
+    started(lab, "m1")
+    keeper = lab.keeper("m1")
+    lab.kill(daemon)
+    os.kill(keeper, signal.SIGKILL)
+    wait_for(lambda: not is_alive(keeper), "the keeper is gone")
+    lab.release()
+    wait_for(lambda: lab.count("end", "m1"), "its mission has ended")
+    impostor = lab.start(["sleep", "60"])
+    path = lab.root / ".kranz/missions/m1/dispatch/001/run.json"
+    record = json.loads(path.read_text())
+    record["keeper"] |= {"pid": impostor.pid, "startTicks": start_ticks(impostor.pid), "bootId": "an earlier one"}
+    path.write_text(json.dumps(record))
+    young = json.loads(lab.run("recover", "--json", code=4).stdout)["claims"]
+    old = json.loads(later(lab, 61 * 60, "recover", "--json").stdout)["claims"]
+
+    assert [one["verdict"] for one in young] == ["unknown"]  # its claim was touched in this boot
+    assert [(one["verdict"], one["action"][:8]) for one in old] == [("gone", "put back")]
+    assert impostor.poll() is None
 
 
 def test_b07_only_what_cannot_be_judged_is_decided_by_age(lab: Laboratory) -> None:

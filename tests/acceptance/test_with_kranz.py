@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -77,3 +79,20 @@ def test_a_status_behind_a_link_is_not_read(lab: Laboratory) -> None:
     (lab.root / ".kranz/missions/m1/state.json").symlink_to(elsewhere)
 
     assert json.loads(lab.run("history", "m1", "--json").stdout)["runs"][-1]["kranzStatus"] is None
+
+
+def test_the_claim_of_a_dead_kranz_has_nothing_to_do_with_an_earlier_run(lab: Laboratory) -> None:
+    """A mission that has run here was queued anew, and a kranz died with it: its entry comes back and runs."""
+    lab.run("enqueue", "m1", "--", *lab.alone("m1"))
+    lab.run("drain")
+    lab.run("enqueue", "m1", "--", *lab.alone("m1"))
+    dead = subprocess.Popen(["true"])
+    dead.wait(30)
+    (name,) = [name for name in lab.names() if name.endswith(".json")]
+    (lab.queue / name).rename(lab.queue / f"{name}.claimed.{dead.pid}")
+    os.utime(lab.queue / f"{name}.claimed.{dead.pid}", (1_700_000_000, 1_700_000_000))
+    lab.run("drain")
+
+    assert lab.told() == ["start m1", "end m1"] * 2
+    assert lab.outcomes("m1") == ["succeeded"] * 2
+    lab.assert_nothing_left()

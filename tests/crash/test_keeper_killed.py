@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import shlex
 import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -117,3 +120,30 @@ def test_what_lost_its_environment_still_holds_the_tree(lab: Laboratory, *, both
     assert lab.outcomes("m1") == ["interrupted", "succeeded"]
     assert lab.told() == ["start m1", "start m2", "end m2"]
     lab.assert_nothing_left()
+
+
+@pytest.mark.parametrize("held", [False, True], ids=["free", "busy"])
+def test_what_closed_its_descriptors_is_ended_before_its_mission_comes_back(lab: Laboratory, *, held: bool) -> None:
+    """It holds no lock, and has the mark of its run: a recovery ends it, even while others work in the tree."""
+    closing = "import os, sys; os.closerange(3, 1000); os.execv(sys.argv[1], sys.argv[1:])"
+    words = (sys.executable, "-I", "-S", "-c", closing, *lab.alone("m1", 60))
+    lab.enqueue("m1", "/bin/sh", "-c", f"test -e {lab.notes}/again || setsid {shlex.join(words)} & wait")
+    drain = lab.start(lab.command("drain"))
+    wait_for(lambda: lab.count("start", "m1"), "the mission runs")
+    (lab.notes / "again").touch()
+    lab.kill(drain)
+    os.kill(lab.keeper("m1"), signal.SIGKILL)
+    (mission,) = [pid for pid, line in lab.processes().items() if line.startswith("/bin/sh -c test -e")]
+    os.kill(mission, signal.SIGKILL)
+    wait_for(lab.is_free, "nobody holds the lock")
+    (left,) = lab.processes()
+    with contextlib.ExitStack() as stack:
+        for path in (lab.root / ".git", lab.queue / ".busy.flock") if held else ():
+            fd = os.open(path, os.O_RDONLY)
+            stack.callback(os.close, fd)
+            fcntl.flock(fd, fcntl.LOCK_EX)
+        done = lab.run("recover", "--yes", code=None)
+
+    assert str(left) in done.stdout
+    assert lab.processes() == {}
+    assert lab.names()[0].endswith("m1.json")

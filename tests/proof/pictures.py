@@ -23,6 +23,8 @@ from tests.proof.scenario import World
 
 PROBE = "z-1"
 """The mission that the laboratory queues after recovery, to see whether anything is stuck."""
+NAMELESS = "a file that names no mission"
+"""Every one of them: on its way from the inbox such a file has lost its name."""
 _FAR_MS = 4_000_000_000_000
 _RANDOM = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{22}|[0-9a-f]{32,}|kq[ao]_[\w-]+")
 _OF_TIME = re.compile(r".*_at|.*_ends|.*_expires|until|lease_boot|boot")
@@ -88,7 +90,7 @@ def _queue(world: World, picture: Picture) -> None:
             _has_reason(path, paths, picture)
         elif row.state and not _is_hidden(path):
             value = _entry(world.queue / path, picture, row.state)
-            mission = str(parts.groupdict().get("mission") or value.get("missionId", path))
+            mission = str(parts.groupdict().get("mission") or value.get("missionId", NAMELESS))
             own = value.get("kranzq") or {}
             if own.get("id"):
                 where[own["id"]].append(path)
