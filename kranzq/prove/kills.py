@@ -11,13 +11,13 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
-from kranzq.errors import KranzqError
 from kranzq.model.trial import Trial, Verdict
-from kranzq.prove.program import PATIENCE_S, Program, kill, program
+from kranzq.prove.program import PATIENCE_S, Program, ProgramFault, kill, program
 from kranzq.prove.scratch import Scratch
+from kranzq.prove.trying import Planned, each
 
 _REPORT = "This should not be: keep the output, and report it"
 _ALONE = """
@@ -39,16 +39,12 @@ _ENDED_SHARE = 0.3
 
 def of_kills(scratch: Scratch, seconds: float) -> Iterator[Trial]:
     """All trials that start the program; about so long."""
-    trials: tuple[tuple[str, tuple[int, ...], Callable[[], Trial]], ...] = (
+    planned: tuple[Planned, ...] = (
         ("approved, killed", (1,), lambda: _enqueues(scratch, seconds / 3)),
         ("dispatched, killed", (2, 3, 4), lambda: _turns(scratch, 2 * seconds / 3)),
         ("planted", (6,), lambda: _planted(scratch)),
     )
-    for name, promises, trial in trials:
-        try:
-            yield trial()
-        except (OSError, KranzqError, subprocess.SubprocessError) as fault:
-            yield Trial(name, promises, Verdict.BROKEN, 0, str(fault), _REPORT)
+    return each(planned, "", _REPORT)
 
 
 def _enqueues(scratch: Scratch, seconds: float) -> Trial:
@@ -59,10 +55,11 @@ def _enqueues(scratch: Scratch, seconds: float) -> Trial:
     usual, until = time.monotonic() - began, time.monotonic() + seconds
     reported, wanted, killed = {"first"}, {"first"}, 0
     while time.monotonic() < until or not killed:
-        mission = f"m{len(wanted)}"
+        mission, began = f"m{len(wanted)}", time.monotonic()
         wanted.add(mission)
         with ours.started("enqueue", mission, "--", "true") as process, contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(dice.uniform(0.3, 1.2) * usual)
+            usual = min(usual, time.monotonic() - began)  # the first one read the program from the disk
         killed += process.returncode < 0
         if process.returncode == 0:
             reported.add(mission)
@@ -100,7 +97,7 @@ def _turns(scratch: Scratch, seconds: float) -> Trial:
             killed, seen = time.monotonic(), len(_told(notes))
         with ours.started("drain", "--once") as dispatcher:
             _until_told(notes, seen, 1, dispatcher)
-            dispatcher.communicate(timeout=PATIENCE_S)
+            ours.finish(dispatcher, "drain --once")
         waits += [at - killed for what, _, at in _told(notes)[seen:] if what == "start"][:1]
     ours.run("drain", allowed=(0, 1))
     ours.run("recover", "--yes")
@@ -149,7 +146,10 @@ def _told(notes: str) -> list[tuple[str, str, float]]:
             lines = [line.split() for line in file.read().split("\n")[:-1]]
     except FileNotFoundError:
         return []
-    return [(what, mission, float(at)) for what, mission, at in lines]
+    try:
+        return [(what, mission, float(at)) for what, mission, at in lines]
+    except ValueError:
+        raise ProgramFault("drain", 0, "what its missions told is damaged") from None
 
 
 def _until_told(notes: str, seen: int, more: int, process: subprocess.Popen[str]) -> None:
@@ -160,11 +160,19 @@ def _until_told(notes: str, seen: int, more: int, process: subprocess.Popen[str]
 
 
 def _outcomes(folder: str) -> list[Any]:
-    """How the runs of a mission ended, by number; those that never began are left out."""
+    """How the runs of a mission ended, by number; those that never began are left out.
+
+    Whoever was killed while it made a run's folder leaves one without a record, or one that has no number yet.
+    """
     found = []
-    for run in sorted(os.listdir(folder)) if os.path.isdir(folder) else []:
-        with open(f"{folder}/{run}/run.json", encoding="utf-8") as file:
-            record = json.load(file)
-        if record["state"] != "claiming":
-            found.append(record["outcome"])
+    for run in sorted(filter(str.isdigit, os.listdir(folder)), key=int) if os.path.isdir(folder) else []:
+        try:
+            with open(f"{folder}/{run}/run.json", encoding="utf-8") as file:
+                record = json.load(file)
+            if record["state"] != "claiming":
+                found.append(record["outcome"])
+        except FileNotFoundError:
+            continue
+        except (ValueError, KeyError, TypeError):
+            found.append("unreadable")
     return found

@@ -9,11 +9,11 @@ import time
 from collections.abc import Callable, Iterator
 
 from kranzq.busy.lock import BusyLock, Hold
-from kranzq.errors import KranzqError
 from kranzq.model.checkout import Checkout
 from kranzq.model.trial import Trial, Verdict
 from kranzq.prove.racing import holding, race
 from kranzq.prove.scratch import Scratch
+from kranzq.prove.trying import Planned, each
 from kranzq.runs.holders import keeper_lives
 
 _PROCESSES = 4
@@ -23,17 +23,13 @@ _ADVICE = "Move the checkout to a local file system of this machine: kranzq chec
 
 def of_locks(scratch: Scratch, seconds: float) -> Iterator[Trial]:
     """All trials of locks; about so long."""
-    trials: tuple[tuple[str, Callable[[], Trial]], ...] = (
-        ("one holder", lambda: _contended(scratch.checkout, seconds)),
-        ("freed by a kill", lambda: _freed(scratch.checkout)),
-        ("kept by heirs", lambda: _inherited(scratch.checkout)),
-        ("who lives, answered", lambda: _asked(scratch)),
+    planned: tuple[Planned, ...] = (
+        ("one holder", (2,), lambda: _contended(scratch.checkout, seconds)),
+        ("freed by a kill", (2,), lambda: _freed(scratch.checkout)),
+        ("kept by heirs", (2,), lambda: _inherited(scratch.checkout)),
+        ("who lives, answered", (2,), lambda: _asked(scratch)),
     )
-    for name, trial in trials:
-        try:
-            yield trial()
-        except (OSError, KranzqError) as fault:
-            yield Trial(name, (2,), Verdict.BROKEN, 0, f"locks cannot be used here: {fault}", _ADVICE)
+    return each(planned, "locks cannot be used here: ", _ADVICE)
 
 
 def _contended(checkout: Checkout, seconds: float) -> Trial:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from kranzq.disk.atomic import exchange_content, move, publish
 from kranzq.disk.birth import born_ns
 from kranzq.disk.mounts import NETWORK, keeps_renames, mount_at
 from kranzq.disk.renameat2 import kernel_renames
-from kranzq.errors import KranzqError
 from kranzq.model.trial import Trial, Verdict
 from kranzq.prove.racing import race
 from kranzq.prove.scratch import Scratch
+from kranzq.prove.trying import Planned, each
 
 _PROCESSES = 4
 _FILES = 100
@@ -28,7 +29,7 @@ _LOCAL = "Move the checkout to a local file system of this machine"
 
 def of_names(scratch: Scratch, seconds: float) -> Iterator[Trial]:
     """All trials of names, syncs and identity; about so long."""
-    trials: tuple[tuple[str, tuple[int, ...], Callable[[], Trial]], ...] = (
+    planned: tuple[Planned, ...] = (
         ("one claimer", (1, 2, 5), lambda: _claimed(scratch, seconds / 2)),
         ("refuses to replace", (1, 5), lambda: _refused(scratch, seconds / 4)),
         ("changed in place", (1, 5), lambda: _exchanged(scratch, seconds / 4)),
@@ -37,11 +38,7 @@ def of_names(scratch: Scratch, seconds: float) -> Iterator[Trial]:
         ("identity", (5,), lambda: _identified(scratch)),
         ("modes", (6,), lambda: _modes(scratch)),
     )
-    for name, promises, trial in trials:
-        try:
-            yield trial()
-        except (OSError, KranzqError) as fault:
-            yield Trial(name, promises, Verdict.BROKEN, 0, f"it cannot be done here: {fault}", _LOCAL)
+    return each(planned, "it cannot be done here: ", _LOCAL)
 
 
 def _claimed(scratch: Scratch, seconds: float) -> Trial:
@@ -239,8 +236,11 @@ def _content(folder: int, name: str) -> bytes:
 
 @contextlib.contextmanager
 def _folder(scratch: Scratch, name: str) -> Iterator[int]:
-    fd = os.open(scratch.make(name), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    """A new folder, open, and gone afterwards: an hour of rounds would make more files than some disks can name."""
+    path = scratch.make(name)
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         yield fd
     finally:
         os.close(fd)
+        shutil.rmtree(path, ignore_errors=True)

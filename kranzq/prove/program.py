@@ -57,27 +57,35 @@ class Program:
     def run(self, *words: str, allowed: tuple[int, ...] = (0,)) -> str:
         """Run a verb to its end; what it printed. Raises ProgramFault."""
         with self.started(*words) as process:
-            try:
-                said, complained = process.communicate(timeout=PATIENCE_S)
-            except subprocess.TimeoutExpired:
-                raise ProgramFault(words[0], -1, f"it took longer than {PATIENCE_S:g} s") from None
+            said, complained = self.finish(process, " ".join(words))
         if process.returncode not in allowed:
             raise ProgramFault(" ".join(words), process.returncode, complained)
         return said
 
+    def finish(self, process: subprocess.Popen[str], verb: str) -> tuple[str, str]:
+        """Wait for the end of one that was started; what it said and what it complained of. Raises ProgramFault."""
+        try:
+            return process.communicate(timeout=PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            raise ProgramFault(verb, -1, f"it took longer than {PATIENCE_S:g} s") from None
+
     def ask(self, *words: str, allowed: tuple[int, ...] = (0,)) -> Any:
         """Run a verb with `--json`; what it answered."""
-        return json.loads(self.run(*words, "--json", allowed=allowed))
+        said = self.run(*words, "--json", allowed=allowed)
+        try:
+            return json.loads(said)
+        except ValueError:
+            raise ProgramFault(" ".join(words), 0, "its answer is no JSON") from None
 
     def keeper(self) -> int | None:
         """The keeper that runs a mission of this checkout, if one does."""
         try:
             with open(f"{self.root}/.kranz/queue/.busy.json", encoding="utf-8") as file:
                 process = json.load(file)["process"]
-        except (OSError, ValueError, KeyError):
+            pid, ticks = int(process["pid"]), int(process["startTicks"])
+        except (OSError, ValueError, KeyError, TypeError):
             return None
-        alive = start_ticks(process["pid"]) == process["startTicks"]
-        return int(process["pid"]) if alive else None
+        return pid if start_ticks(pid) == ticks else None
 
 
 def program(scratch: Scratch, name: str) -> Program:
@@ -91,7 +99,8 @@ def program(scratch: Scratch, name: str) -> Program:
     path = os.pathsep.join([ours, *filter(None, [os.environ.get("PYTHONPATH", "")])])
     kept = {variable: os.environ[variable] for variable in _KEPT if variable in os.environ}
     places = {"HOME": home, "XDG_STATE_HOME": f"{home}/state", "XDG_CONFIG_HOME": f"{home}/config"}
-    made = Program(root, kept | places | {"PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"})
+    ours_alone = {"PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1", "KRANZQ_MISSION_MIN_FREE_DISK": "0"}
+    made = Program(root, kept | places | ours_alone)  # these missions need no space of their own
     made.run("init", "--yes")
     return made
 

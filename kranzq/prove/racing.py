@@ -16,6 +16,8 @@ from typing import Any
 
 from kranzq.errors import KranzqError
 
+_TAKEN, _REFUSED = b"!", b"?"
+
 
 class RacerFault(KranzqError):
     """A process of a trial could not do its part."""
@@ -34,17 +36,24 @@ class Racer:
 
     def answer(self) -> Any:
         """Wait for its end and read what it answered, which is plain data. Raises RacerFault."""
+        return self._answer_of(b"")
+
+    def _answer_of(self, begun: bytes) -> Any:
         with open(self._pipe, "rb", closefd=False) as file:
-            text = file.read()
+            text = begun + file.read()
         self._bury()
         said = json.loads(text) if text else {"fault": "it ended without a word"}
         if "fault" in said:
             raise RacerFault(said["fault"])
         return said["answer"]
 
-    def heard(self) -> bool:
-        """Wait until it says a first byte; False when it ended instead."""
-        return os.read(self._pipe, 1) == b"!"
+    def wait_until_taken(self) -> None:
+        """Wait until it says that it holds what it was to take. Raises RacerFault."""
+        if (said := os.read(self._pipe, 1)) == _TAKEN:
+            return
+        if said != _REFUSED:
+            self._answer_of(said)
+        raise RacerFault("it could not take what it was to hold")
 
     def kill(self) -> None:
         """End it as a crash would, and wait until it is gone. To kill it twice is to kill it once."""
@@ -53,15 +62,21 @@ class Racer:
             self._bury()
 
     def _bury(self) -> None:
+        self._over = True
         os.waitpid(self.pid, 0)
         os.close(self._pipe)
-        self._over = True
 
 
 def race(count: int, act: Callable[[int], object]) -> list[Any]:
     """What so many processes answer, each given its number from 0. Raises RacerFault."""
-    running = [start(lambda number=number: act(number)) for number in range(count)]  # type: ignore[misc]
-    return [one.answer() for one in running]
+    running = list[Racer]()
+    try:
+        for number in range(count):
+            running.append(start(lambda number=number: act(number)))  # type: ignore[misc]
+        return [one.answer() for one in running]
+    finally:
+        for one in running:  # where one failed, or could not be forked, the others do not race on
+            one.kill()
 
 
 def start(act: Callable[[], object]) -> Racer:
@@ -84,25 +99,30 @@ def holding(take: Callable[[Callable[[], None]], object]) -> Iterator[Racer]:
 
     def hold(pipe: int) -> None:
         kept = take(live)
-        os.write(pipe, b"!" if kept is not None else b"?")
+        os.write(pipe, _TAKEN if kept is not None else _REFUSED)
         live()
 
-    one = _fork(hold)
-    try:
-        os.close(watched)
-        if not one.heard():
-            raise RacerFault("it could not take what it was to hold")
+    with contextlib.ExitStack() as stack:
+        stack.callback(os.close, life)
+        try:
+            one = _fork(hold)
+        finally:
+            os.close(watched)
+        stack.callback(one.kill)
+        one.wait_until_taken()
         yield one
-    finally:
-        one.kill()
-        os.close(life)
 
 
 def _fork(act: Callable[[int], object]) -> Racer:
     read, write = os.pipe2(os.O_CLOEXEC)
     sys.stdout.flush()
     sys.stderr.flush()
-    pid = os.fork()
+    try:
+        pid = os.fork()
+    except OSError:
+        os.close(read)
+        os.close(write)
+        raise
     if pid:
         os.close(write)
         return Racer(pid, read)

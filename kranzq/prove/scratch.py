@@ -7,16 +7,21 @@ removes it.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kranzq.model.checkout import Checkout
 
 _PREFIX = ".kranzq-prove-"
+_HIDING = ".gitignore"
+_TRIES = 20
+_PATIENCE_S = 2.0
 
 
 @dataclass(frozen=True)
@@ -44,11 +49,9 @@ def scratch(checkout: Checkout) -> Iterator[Scratch]:
     if not os.path.isdir(parent):
         parent = checkout.root
     _remove_left(parent)
-    folder = tempfile.mkdtemp(prefix=_PREFIX, dir=parent)
-    lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    folder, lock = _held(parent)
     try:
-        _lock(lock)
-        _write(f"{folder}/.gitignore", "*\n")
+        _write(f"{folder}/{_HIDING}", "*\n")
         made = Scratch(folder)
         for name in ("objects", "refs/heads"):
             os.makedirs(f"{made.checkout.git}/{name}")
@@ -56,8 +59,22 @@ def scratch(checkout: Checkout) -> Iterator[Scratch]:
         os.makedirs(made.checkout.queue)
         yield made
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        _remove(folder)
         os.close(lock)
+
+
+def _held(parent: str) -> tuple[str, int]:
+    """A new folder with its lock. Another trial that saw it before it was locked takes it for one that was left."""
+    for _ in range(_TRIES):
+        folder = tempfile.mkdtemp(prefix=_PREFIX, dir=parent)
+        lock = -1
+        with contextlib.suppress(FileNotFoundError):
+            lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            if _lock(lock) is not False and os.path.samestat(os.fstat(lock), os.lstat(folder)):
+                return folder, lock
+        if lock >= 0:
+            os.close(lock)
+    raise BlockingIOError(errno.EAGAIN, "other trials remove what this one makes", parent)
 
 
 def _remove_left(parent: str) -> None:
@@ -68,16 +85,42 @@ def _remove_left(parent: str) -> None:
             fd = os.open(f"{parent}/{name}", os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
             try:
                 if _lock(fd):
-                    shutil.rmtree(f"{parent}/{name}", ignore_errors=True)
+                    _remove(f"{parent}/{name}")
             finally:
                 os.close(fd)
 
 
-def _lock(fd: int) -> bool:
+def _remove(folder: str) -> None:
+    """Remove it, what hides it from git last. What was killed a moment ago may still make files in it for a while."""
+    until = time.monotonic() + _PATIENCE_S
+    while _empty(folder) and time.monotonic() < until:
+        time.sleep(0.05)
+    if not _empty(folder):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _empty(folder: str) -> list[str]:
+    """Remove all but what hides it; what is left."""
+    with contextlib.suppress(OSError):
+        for one in os.scandir(folder):
+            if one.name == _HIDING:
+                continue
+            if one.is_dir(follow_symlinks=False):
+                shutil.rmtree(one.path, ignore_errors=True)
+            else:
+                os.unlink(one.path)
+        return [name for name in os.listdir(folder) if name != _HIDING]
+    return []
+
+
+def _lock(fd: int) -> bool | None:
+    """Take it: False where somebody has it, None where there are no locks, which a trial says."""
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:  # somebody has it; or there are no locks here, which a trial says
+    except BlockingIOError:
         return False
+    except OSError:
+        return None
     return True
 
 

@@ -13,6 +13,7 @@ from kranzq.disk.atomic import publish
 from kranzq.model.trial import Trial, Verdict
 from kranzq.prove.racing import start
 from kranzq.prove.scratch import Scratch
+from kranzq.prove.trying import each
 
 _TIMES = 20
 _PATIENCE_S = 1.0
@@ -21,14 +22,17 @@ _NAME = "heard of"
 
 def of_watching(scratch: Scratch, _seconds: float) -> Iterator[Trial]:
     """Another process makes entries one by one; each must wake the daemon."""
+    return each(((_NAME, (), lambda: _watched(scratch)),), "entries cannot be made here: ", "See the trials before it")
+
+
+def _watched(scratch: Scratch) -> Trial:
     wake = Wake()
     watcher = Watcher(scratch.checkout.queue, wake)
-    watcher.start()
     try:
+        watcher.start()
         if watcher.why_polling is not None:
-            yield Trial(_NAME, (), Verdict.WEAKER, 0, watcher.why_polling, "The daemon looks by itself instead")
-            return
-        yield _heard(scratch, wake)
+            return Trial(_NAME, (), Verdict.WEAKER, 0, watcher.why_polling, "The daemon looks by itself instead")
+        return _heard(scratch, wake)
     finally:
         watcher.stop()
         wake.close()

@@ -1,0 +1,92 @@
+"""The scratch folder: one for each trial, gone afterwards, whoever else makes or removes one meanwhile."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import tempfile
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kranzq.model.checkout import Checkout
+from kranzq.prove.scratch import scratch
+
+
+def checkout(tmp_path: Path) -> Checkout:
+    """A checkout without anything in it."""
+    return Checkout(str(tmp_path), has_git=False)
+
+
+def removed_at_once(folder: str) -> None:
+    """As by another trial that saw it before it was locked, and is done."""
+    os.rmdir(folder)
+
+
+def being_removed(folder: str) -> None:
+    """As by one that is at it."""
+    fcntl.flock(os.open(folder, os.O_RDONLY), fcntl.LOCK_EX)
+
+
+@pytest.mark.parametrize("other", [removed_at_once, being_removed])
+def test_a_folder_that_another_trial_took_for_left_is_not_used(
+    other: Callable[[str], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else its trials would be told as broken promises."""
+    made: list[str] = []
+    real = tempfile.mkdtemp
+
+    def mkdtemp(**how: Any) -> str:
+        made.append(real(**how))
+        if len(made) == 1:
+            other(made[0])
+        return made[-1]
+
+    monkeypatch.setattr(tempfile, "mkdtemp", mkdtemp)
+    with scratch(checkout(tmp_path)) as place:
+        assert place.folder == made[1]
+        assert os.path.isdir(place.checkout.queue)
+    shutil.rmtree(made[0], ignore_errors=True)
+
+
+def test_where_there_are_no_locks_there_still_is_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A trial says that there are none."""
+
+    def refuse(*_: object) -> None:
+        raise OSError(37, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with scratch(checkout(tmp_path)) as place:
+        assert os.path.isdir(place.folder)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_still_writes_when_it_is_removed_leaves_nothing(tmp_path: Path) -> None:
+    """As a keeper whose trial was interrupted: until it has ended, the rest stays hidden from git."""
+    stop, seen_unhidden = threading.Event(), threading.Event()
+
+    def write(folder: str) -> None:
+        number = 0
+        while not stop.is_set():
+            number += 1
+            try:
+                os.makedirs(f"{folder}/late/{number}")
+            except OSError:
+                continue
+            if not os.path.exists(f"{folder}/.gitignore") and os.path.isdir(f"{folder}/late"):
+                seen_unhidden.set()
+
+    with scratch(checkout(tmp_path)) as place:
+        thread = threading.Thread(target=write, args=(place.folder,))
+        thread.start()
+        timer = threading.Timer(0.2, stop.set)
+        timer.start()
+    thread.join()
+    timer.join()
+
+    assert list(tmp_path.iterdir()) == []
+    assert not seen_unhidden.is_set()
