@@ -1,0 +1,24 @@
+"""What an adapter of a queue that is used from Python offers: one call that enqueues, one that takes and ends."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from dataclasses import dataclass
+
+PAYLOAD = '{"missionId": "a-mission", "priority": 2, "command": ["true"]}'.ljust(200)
+
+
+@dataclass(frozen=True)
+class Acts:
+    """The two calls, and what of an item survives what."""
+
+    enqueue: Callable[[], object]
+    claim_and_finish: Callable[[], object]
+    promises: str
+
+
+def not_installed(package: str, module: str = "") -> str:
+    """Why a package of Python cannot take part; empty when it is here."""
+    there = importlib.util.find_spec(module or package.replace("-", "_"))
+    return "" if there else f"not installed here (Python package {package})"
