@@ -14,6 +14,7 @@ from kranzq.cli.showing import history_text, listing_text, sink, status_text, wh
 from kranzq.cli.which_server import missions_at
 from kranzq.dispatch.output import PIECE, TAIL_LIMIT
 from kranzq.model.ids import MissionId
+from kranzq.model.state import State
 
 if TYPE_CHECKING:
     from kranzq.client.remote_missions import RemoteMissions
@@ -67,13 +68,13 @@ def history(server: str, mission: str | None, *, last: int | None, everything: b
     asked = min(last, MOST_RUNS) if last is not None else MOST_RUNS
     with missions_at(server) as missions:
         found = missions.history(known, last=asked, unended=everything)
-    shown = told.read(missions.where, told.runs, found)
-    if len(shown) == MOST_RUNS and last != MOST_RUNS:
+    count = told.read(missions.where, lambda there: len(there["runs"]), found)
+    if count == MOST_RUNS and last != MOST_RUNS:
         complain(f"There may be more: a server tells of the newest {MOST_RUNS} runs.")
     if as_json:
         say_json(found)
     else:
-        history_text(shown)
+        history_text(told.read(missions.where, told.runs, found))
 
 
 def logs(server: str, mission: str, *, run: int | None, follow: bool, tail: int | None) -> None:
@@ -95,7 +96,7 @@ def wait(server: str, mission: str, *, timeout_s: float | None) -> MissionEnd:
     with missions_at(server) as missions:
         refuse_inside_mission_of(missions, "wait", os.environ)
         seen = missions.one(known)
-        is_waiting = seen["state"] in {"queued", "waiting"}
+        is_waiting = told.read(missions.where, told.state, seen) in {State.QUEUED, State.WAITING}
         if is_waiting and told.read(missions.where, told.status, missions.status()).daemon is None:
             complain(
                 "No daemon runs there, so it may wait for long.",

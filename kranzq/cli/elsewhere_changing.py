@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kranzq.cli import elsewhere_told as told
 from kranzq.cli.elsewhere import show
-from kranzq.cli.elsewhere_waiting import refuse_inside_mission_of, wait_for_end
+from kranzq.cli.elsewhere_waiting import Unattended, refuse_inside_mission_of, wait_for_end
 from kranzq.cli.queueing import approved_text
 from kranzq.cli.say import complain, say, say_json
 from kranzq.cli.showing import end_json, end_text
@@ -22,11 +23,12 @@ from kranzq.dispatch.request import Request, check
 from kranzq.errors import EXIT_BUSY, EXIT_FAILED, KranzqError, NotFound, ServerUnreachable, UsageFault
 from kranzq.model.ids import MissionId
 from kranzq.model.outcome import Outcome
+from kranzq.model.state import State
 
 if TYPE_CHECKING:
     from kranzq.client.remote_missions import RemoteMissions
+    from kranzq.dispatch.approve import Approved
 
-Json = dict[str, object]
 _POLL_S = 0.2
 
 
@@ -43,14 +45,13 @@ def enqueue(server: str, request: Request, given: Mapping[str, Any], *, wait: bo
             refuse_inside_mission_of(missions, "enqueue --wait", os.environ)
         before = _last_run(missions, request.mission) if waits else 0
         found = missions.enqueue(asked)
-        sentence = _sentence(missions.where, found, request)
+        made, sentence = told.read(missions.where, lambda there: _approved(there, request), found)
         if not waits:
             say_json(found) if as_json else say(sentence)
             return 0
         if not as_json:
             complain(sentence)
-        mission = MissionId(str(found["mission"]))
-        after = before if found["created"] else None
+        mission, after = made.entry.mission, before if made.created else None
         end = wait_for_end(missions, mission, show=show if follow else None, after_run=after)
     if as_json:
         say_json(found | {"end": end_json(mission, end)})
@@ -66,7 +67,9 @@ def cancel(server: str, mission: str, why: str, *, wait: bool, yes: bool, as_jso
             refuse_inside_mission_of(missions, "cancel --wait", os.environ)
         if is_pattern(mission):
             return _cancel_many(missions, mission, why, wait=wait, yes=yes, as_json=as_json)
-        answer = _cancel(missions, MissionId(mission), why, wait=wait)
+        answer = _cancel(missions, MissionId(mission), why)
+        if wait:
+            answer = _until_ended(missions, answer)
     if as_json:
         say_json(answer.to_json())
     else:
@@ -84,32 +87,71 @@ def _cancel_many(missions: RemoteMissions, pattern: str, why: str, *, wait: bool
         complain("Nothing was changed.")
         return EXIT_FAILED
     done, failed = list[Answer](), list[NotCancelled]()
-    for mission in found:
-        try:
-            done.append(_cancel(missions, mission, why, wait=wait))
-        except ServerUnreachable:
-            raise
-        except KranzqError as fault:
-            failed.append(NotCancelled(mission, fault.sentence))
+    try:
+        for answer in _cancel_each(missions, list(found), why, wait=wait):
+            if isinstance(answer, Answer):
+                done.append(answer)
+            else:
+                failed.append(answer)
             if not as_json:
-                complain(f"{mission}: {fault.sentence}")
-            continue
-        if not as_json:
-            say(*cancelled_text(done[-1]))
-    if as_json:
-        say_json({"cancelled": [one.to_json() for one in done], "failed": [one.to_json() for one in failed]})
+                _say(answer)
+    finally:  # what had happened before the server went away is told
+        if as_json:
+            say_json({"cancelled": [one.to_json() for one in done], "failed": [one.to_json() for one in failed]})
     return EXIT_FAILED if failed else 0
 
 
-def _cancel(missions: RemoteMissions, mission: MissionId, why: str, *, wait: bool) -> Answer:
-    answer = told.read(missions.where, told.answer, missions.cancel(mission, why))
-    while wait and answer.result == "wished":
+def _say(answer: Answer | NotCancelled) -> None:
+    if isinstance(answer, Answer):
+        say(*cancelled_text(answer))
+    else:
+        complain(f"{answer.mission}: {answer.why}")
+
+
+def _cancel_each(
+    missions: RemoteMissions, names: Sequence[MissionId], why: str, *, wait: bool
+) -> Iterator[Answer | NotCancelled]:
+    """All are asked before one is waited for. Raises ServerUnreachable, behind what was asked for until then."""
+    wished = list[Answer]()
+    try:
+        for mission in names:
+            answer = _tried(mission, lambda name=mission: _cancel(missions, name, why))  # type: ignore[misc]
+            if wait and isinstance(answer, Answer) and answer.result == "wished":
+                wished.append(answer)
+            else:
+                yield answer
+        while wished:
+            yield _tried(wished[0].mission, lambda: _until_ended(missions, wished[0]))
+            wished.pop(0)
+    except ServerUnreachable:
+        yield from wished
+        raise
+
+
+def _tried(mission: MissionId, act: Callable[[], Answer]) -> Answer | NotCancelled:
+    try:
+        return act()
+    except ServerUnreachable:
+        raise
+    except KranzqError as fault:
+        return NotCancelled(mission, fault.sentence)
+
+
+def _cancel(missions: RemoteMissions, mission: MissionId, why: str) -> Answer:
+    return told.read(missions.where, told.answer, missions.cancel(mission, why))
+
+
+def _until_ended(missions: RemoteMissions, answer: Answer) -> Answer:
+    """What became of a run that was asked to end, once it has."""
+    unattended = Unattended(missions, answer.mission)
+    while answer.result == "wished":
         time.sleep(_POLL_S)
-        seen = missions.one(mission)
-        run = next((one for one in told.read(missions.where, told.runs, seen) if one.run == answer.run), None)
-        if seen["state"] == "claimed" and (run is None or run.outcome is None):
+        seen = missions.one(answer.mission)
+        state = told.read(missions.where, told.state, seen)
+        outcome = told.read(missions.where, partial(told.outcome_in, run=answer.run), seen)
+        if state is State.CLAIMED and outcome is None:
+            unattended.tell()
             continue
-        outcome = Outcome(run.outcome) if run is not None and run.outcome is not None else None
         result = "cancelled" if outcome is Outcome.CANCELLED else "ended"
         answer = replace(answer, result=result, outcome=outcome)
     return answer
@@ -126,10 +168,12 @@ def _last_run(missions: RemoteMissions, mission: MissionId | None) -> int:
     return max((one.run for one in found), default=0)
 
 
-def _sentence(where: str, found: Json, request: Request) -> str:
+def _approved(found: Mapping[str, Any], request: Request) -> tuple[Approved, str]:
+    """What is queued now, and the sentence that says so."""
+    approved, asked = told.approved(found, request)
     if "outcome" in found:
-        return f"{found['mission']} has ended already ({found['outcome']}); nothing was changed."
-    return approved_text(*told.read(where, lambda answer: told.approved(answer, request), found))
+        return approved, f"{approved.entry.mission} has ended already ({found['outcome']}); nothing was changed."
+    return approved, approved_text(approved, asked)
 
 
 def _text(name: str, data: bytes) -> str:

@@ -18,7 +18,7 @@ from kranzq.dispatch.past import Run
 from kranzq.dispatch.request import Request
 from kranzq.dispatch.status import COUNTED, Notice, Status
 from kranzq.dispatch.why import Reason, Why
-from kranzq.errors import ServerUnreachable
+from kranzq.errors import BadMissionId, ServerUnreachable
 from kranzq.model.clock import rfc3339, seconds_of
 from kranzq.model.entry import Entry, Own
 from kranzq.model.ids import MissionId
@@ -33,7 +33,7 @@ def read(where: str, make: Callable[[Told], T], told: Told) -> T:
     """The value of an answer. Raises ServerUnreachable for one that this program does not understand."""
     try:
         return make(told)
-    except (KeyError, TypeError, ValueError, AttributeError) as fault:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError, BadMissionId) as fault:
         raise ServerUnreachable(
             where, "what it tells of missions has another form than this kranzq knows", "Add --json to see it."
         ) from fault
@@ -53,7 +53,9 @@ class BusyElsewhere(BusySeen):
 
 def listing(told: Told) -> Listing:
     """What waits."""
-    bad, quarantined = (tuple((one["file"], one["why"]) for one in told[key]) for key in ("bad", "quarantined"))
+    bad, quarantined = (
+        tuple((_text(one["file"]), _text(one["why"])) for one in told[key]) for key in ("bad", "quarantined")
+    )
     return Listing(tuple(map(_listed, told["entries"])), bad, quarantined)
 
 
@@ -61,24 +63,29 @@ def status(told: Told) -> Status:
     """The state of a checkout."""
     busy = told["busy"]
     return Status(
-        told["repo"],
-        HiddenDaemon(told["daemonHidden"]) if told.get("daemonHidden") else _daemon(told["daemon"]),
+        _text(told["repo"]),
+        HiddenDaemon(_text(told["daemonHidden"])) if told.get("daemonHidden") else _daemon(told["daemon"]),
         _busy(busy),
-        {name: told[name] for name in COUNTED},
-        told["paused"],
+        {name: _number(told[name]) for name in COUNTED},
+        _text_or_none(told["paused"]),
         (),
-        tuple(told.get("next", ())),
+        _texts(told.get("next", [])),
         seconds_of(told.get("due")),
-        tuple(told.get("waits", ())),
-        tuple(Notice(one["text"], one["advice"]) for one in told.get("warnings", ())),
-        busy["kranzStatus"] if busy is not None else None,
+        _texts(told.get("waits", [])),
+        tuple(Notice(_text(one["text"]), _text(one["advice"])) for one in told.get("warnings", ())),
+        _text_or_none(busy["kranzStatus"]) if busy is not None else None,
     )
 
 
 def why(told: Told) -> Why:
     """Why a mission does not run."""
-    reasons = tuple(Reason(one["reason"], one["text"], one["clear"]) for one in told["reasons"])
-    return Why(told["mission"], State(told["state"]), reasons)
+    reasons = tuple(Reason(*(_text(one[key]) for key in ("reason", "text", "clear"))) for one in told["reasons"])
+    return Why(_text(told["mission"]), state(told), reasons)
+
+
+def state(told: Told) -> State:
+    """Where a mission is."""
+    return State(told["state"])
 
 
 def runs(told: Told) -> list[Run]:
@@ -86,18 +93,25 @@ def runs(told: Told) -> list[Run]:
     return [_run(one) for one in told["runs"]]
 
 
+def outcome_in(told: Told, run: int | None) -> Outcome | None:
+    """How one of a mission's runs ended; None without a run or an end."""
+    found = next((one.outcome for one in runs(told) if one.run == run), None)
+    return Outcome(found) if found is not None else None
+
+
 def answer(told: Told) -> Answer:
     """What came of a cancel."""
     outcome = Outcome(told["outcome"]) if told["outcome"] is not None else None
-    return Answer(MissionId(told["mission"]), told["result"], bool(told["removed"]), told["run"], outcome)
+    mission, result, run = MissionId(_text(told["mission"])), _text(told["result"]), _number_or_none(told["run"])
+    return Answer(mission, result, bool(told["removed"]), run, outcome)
 
 
 def approved(told: Told, request: Request) -> tuple[Approved, Request]:
     """What is queued now, and what was asked for as far as it can be compared with that."""
     waits = request.not_before, request.after
     own = Own("", not_before=rfc3339(waits[0]) if waits[0] is not None else None, after=waits[1])
-    entry = Entry(MissionId(told["mission"]), told["priority"], told["seq"], own=own)
-    return Approved(entry, bool(told["created"]), State(told["state"])), replace(request, not_before=None, after=())
+    entry = Entry(MissionId(_text(told["mission"])), _number(told["priority"]), _number(told["seq"]), own=own)
+    return Approved(entry, bool(told["created"]), state(told)), replace(request, not_before=None, after=())
 
 
 def notes(told: Told) -> list[str]:
@@ -110,30 +124,32 @@ def names(told: Told) -> dict[MissionId, State]:
     found: dict[MissionId, State] = {}
     entries: Sequence[Told] = told["entries"]
     for one in sorted(entries, key=lambda one: one["state"] == State.CLAIMED.value):
-        found[MissionId(one["mission"])] = State(one["state"])
+        found[MissionId(_text(one["mission"]))] = state(one)
     return dict(sorted(found.items(), key=lambda pair: (pair[1] is State.CLAIMED, pair[0])))
 
 
 def _listed(told: Told) -> Listed:
     due = seconds_of(told["due"])
     return Listed(
-        told["mission"],
-        told["priority"],
-        told["seq"],
-        State(told["state"]),
+        _text(told["mission"]),
+        _number(told["priority"]),
+        _number_or_none(told["seq"]),
+        state(told),
         round(due * 1000) if due is not None else None,
-        tuple(told["waitingFor"]),
+        _texts(told["waitingFor"]),
         told["signed"],
-        told.get("note", ""),
-        told.get("advice", ""),
+        _text(told.get("note", "")),
+        _text(told.get("advice", "")),
     )
 
 
 def _daemon(told: Told | None) -> DaemonSeen | None:
     if told is None:
         return None
-    since, watching, last, version = (told[key] or "" for key in ("since", "watching", "lastScan", "version"))
-    return DaemonSeen(told["pid"], since, watching, last, version)
+    since, watching, last, version = (
+        _text_or_none(told[key]) or "" for key in ("since", "watching", "lastScan", "version")
+    )
+    return DaemonSeen(_number(told["pid"]), since, watching, last, version)
 
 
 def _busy(told: Told | None) -> BusyElsewhere | None:
@@ -141,29 +157,56 @@ def _busy(told: Told | None) -> BusyElsewhere | None:
         return None
     return BusyElsewhere(
         "keeper",
-        told.get("text", "by somebody"),
-        told["mission"],
-        told["pid"],
+        _text(told.get("text", "by somebody")),
+        _text_or_none(told["mission"]),
+        _number_or_none(told["pid"]),
         seconds_of(told["since"]),
-        told["run"],
+        _number_or_none(told["run"]),
         None,
         seconds_of(told["lastOutput"]),
-        tuple(told["leftovers"]),
-        owner=told["user"],
+        tuple(map(_number, told["leftovers"])),
+        owner=_text_or_none(told["user"]),
     )
 
 
 def _run(told: Told) -> Run:
     return Run(
-        told["mission"],
-        told["run"],
+        _text(told["mission"]),
+        _number(told["run"]),
         "ended" if told["outcome"] is not None else "running",
-        told["outcome"],
-        told["fate"],
-        told["exitCode"],
-        told["signal"],
-        told["startedAt"],
-        told["endedAt"],
-        told.get("reason", ""),
-        kranz=told["kranzStatus"],
+        _text_or_none(told["outcome"]),
+        _text_or_none(told["fate"]),
+        _number_or_none(told["exitCode"]),
+        _number_or_none(told["signal"]),
+        _text_or_none(told["startedAt"]),
+        _text_or_none(told["endedAt"]),
+        _text(told.get("reason", "")),
+        kranz=_text_or_none(told["kranzStatus"]),
     )
+
+
+def _text(value: object) -> str:
+    """Raises TypeError for what is no text, as the next ones do for what they are not."""
+    if not isinstance(value, str):
+        raise TypeError(f"{type(value).__name__} is no text")
+    return value
+
+
+def _text_or_none(value: object) -> str | None:
+    return None if value is None else _text(value)
+
+
+def _texts(values: object) -> tuple[str, ...]:
+    if not isinstance(values, list):
+        raise TypeError(f"{type(values).__name__} is no list")
+    return tuple(map(_text, values))
+
+
+def _number(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"{type(value).__name__} is no number")
+    return value
+
+
+def _number_or_none(value: object) -> int | None:
+    return None if value is None else _number(value)

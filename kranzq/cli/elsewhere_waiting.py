@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from kranzq.cli import elsewhere_told as told
+from kranzq.cli.say import complain
 from kranzq.dispatch.follow import MissionEnd
-from kranzq.errors import InsideMission, NoSuchMission, NotFound
+from kranzq.errors import InsideMission, KranzqError, NoSuchMission, NotFound
 from kranzq.model.ids import MissionId
 from kranzq.model.state import State
 
@@ -22,6 +23,8 @@ _FIRST_S, _MOST_S = 0.1, 2.0
 _LOOKS = 3
 _GONE_TWICE = 2
 """A file that moves while two folders are listed is in neither: only a second look proves that it is gone."""
+_UNATTENDED_S = 10.0
+"""Between two looks whether somebody there will settle the end that is waited for."""
 Show = Callable[[Iterator["LogPiece"], int], object]
 
 
@@ -61,6 +64,7 @@ class _Watch:
         self._is_active, self._before, self._missing = after_run is not None, after_run, 0
         self._shown = after_run
         self._runs: list[Run] = []
+        self._unattended = Unattended(missions, mission)
 
     def look(self) -> MissionEnd | None:
         """The end, or None while there is something to wait for."""
@@ -78,6 +82,8 @@ class _Watch:
         if state is State.QUARANTINED:
             return MissionEnd("quarantined", reason=self._why())
         if state is not State.GONE:
+            if state is State.CLAIMED:
+                self._unattended.tell()
             self._is_active, self._missing = True, 0
             return None
         self._missing += 1
@@ -104,9 +110,34 @@ class _Watch:
         return "; ".join(one.text for one in found.reasons)
 
 
+class Unattended:
+    """Whether nobody there settles the end of a mission, told once: whoever waits here cannot settle it.
+
+    Its dispatcher may have been killed; the keeper ends the run all the same, and no look tells of it.
+    """
+
+    def __init__(self, missions: RemoteMissions, mission: MissionId) -> None:
+        self._missions, self._mission = missions, mission
+        self._due, self._has_told = float("-inf"), False
+
+    def tell(self) -> None:
+        """Look, if it is time to, and say what to type there."""
+        if self._has_told or time.monotonic() < self._due:
+            return
+        self._due = time.monotonic() + _UNATTENDED_S
+        try:
+            seen = told.read(self._missions.where, told.status, self._missions.status())
+        except KranzqError:
+            return  # what is waited for is asked for by itself, and says so if it cannot be had
+        if seen.daemon is None and (notices := [one for one in seen.warnings if "daemon" in one.advice]):
+            self._has_told = True
+            text = f"{self._mission} may be waited for in vain: {notices[0].text}."
+            complain(text, f"  On the machine of the server: {notices[0].advice}")
+
+
 def refuse_inside_mission_of(missions: RemoteMissions, verb: str, environ: Mapping[str, str]) -> None:
     """Raise InsideMission where this process belongs to a mission of the checkout that a server of this machine has."""
     if not environ.get("KRANZ_CLAIM") or not missions.where.startswith("unix:"):
         return
-    if os.path.realpath(environ.get("KRANZ_REPO", "")) == missions.status()["repo"]:
+    if os.path.realpath(environ.get("KRANZ_REPO", "")) == missions.status().get("repo"):
         raise InsideMission(verb, environ.get("KRANZ_MISSION_ID", "?"))
