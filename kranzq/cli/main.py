@@ -10,7 +10,7 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -57,8 +57,26 @@ COMPLETING = "_KRANZQ_COMPLETE"
 """The variable by which a shell asks what could come next."""
 
 
+class _ReaderGone(Exception):
+    """Whoever read the output has enough. No OSError: of a broken pipe click itself makes exit code 1."""
+
+
 class Verbs(click.Group):
     """A group whose verbs are imported when they are used."""
+
+    def make_context(self, *given: Any, **more: Any) -> click.Context:
+        """As click does; `--help` and `--version` are printed here."""
+        try:
+            return super().make_context(*given, **more)
+        except BrokenPipeError as fault:
+            raise _ReaderGone from fault
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """As click does."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError as fault:
+            raise _ReaderGone from fault
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The verbs, in the order of the table."""
@@ -138,7 +156,7 @@ def _run(argv: Sequence[str]) -> int:
     except (KeyboardInterrupt, click.Abort):
         complain("Interrupted.")
         return INTERRUPTED
-    except BrokenPipeError:
+    except _ReaderGone:
         import signal
 
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # whoever read has enough; that is no fault

@@ -75,7 +75,7 @@ def shade(text: str, **style: bool | str) -> str:
 
 def say_styled(text: str) -> None:
     """A line that was made of cleaned and shaded parts."""
-    click.echo(text, color=_colour(sys.stdout))
+    _echo(text)
 
 
 def local_time(seconds: float | None) -> str:
