@@ -12,7 +12,7 @@ from pathlib import Path
 
 from kranzq.disk.mounts import keeps_renames, mount_at
 
-IMAGE_MIB = 1024
+IMAGE_MIB = 3072
 OURS = "KRANZQ_BENCH_MOUNTS"
 """Set where mounts are this run's own: whatever ends it, they end with it."""
 
@@ -75,7 +75,18 @@ def _journaled(folder: Path) -> Iterator[Place]:
         return
     with image.open("wb") as file:
         file.truncate(IMAGE_MIB << 20)
-    words = ["mkfs.ext4", "-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0", "-O", "has_journal", str(image)]
+    words = [
+        "mkfs.ext4",
+        "-q",
+        "-F",
+        "-E",
+        "lazy_itable_init=0,lazy_journal_init=0",
+        "-O",
+        "has_journal",
+        "-i",
+        "8192",
+        str(image),
+    ]
     try:
         subprocess.run(words, check=True, capture_output=True)
         subprocess.run(["mount", "-o", "loop", str(image), str(here)], check=True, capture_output=True)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from kranzq.disk.atomic import sync_file_system
 from tests.benchmarks.asked import Kind, Row, Table
 from tests.benchmarks.figures import Rounds, row_of
 
@@ -36,6 +38,10 @@ class Measured:
     subjects: Sequence[Subject]
     canary: list[tuple[float, float]]
 
+    def of(self, names: Collection[str]) -> Measured:
+        """Some of the subjects, for a table of their own."""
+        return Measured([one for one in self.subjects if one.name in names], self.canary)
+
     def rounds_of(self, name: str) -> Rounds:
         """The samples of a subject."""
         return next((one.rounds for one in self.subjects if one.name == name and not one.fault), [])
@@ -50,7 +56,11 @@ class Measured:
 
 
 def measure(subjects: Sequence[Subject], rounds: int, times: int, folder: Path, *, warm_up: int = 1) -> Measured:
-    """So many rounds of so many samples each, after a warm-up that counts for nothing."""
+    """So many rounds of so many samples each, after a warm-up that counts for nothing.
+
+    Before each turn what lies unsynced on the file system of `folder` is written: nobody pays for a neighbour that
+    syncs nothing.
+    """
     for one in subjects:
         _turn(one, warm_up, count=False)
     canary = []
@@ -61,11 +71,21 @@ def measure(subjects: Sequence[Subject], rounds: int, times: int, folder: Path, 
             canary.append(sing(folder))
             first = number % len(subjects) if subjects else 0
             for one in [*subjects[first:], *subjects[:first]]:
+                _write_back(folder)
                 _turn(one, times)
             gc.collect()
     finally:
         gc.enable()
     return Measured(subjects, canary)
+
+
+def _write_back(folder: Path) -> None:
+    fd = os.open(folder, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):
+            sync_file_system(fd)
+    finally:
+        os.close(fd)
 
 
 def _turn(subject: Subject, times: int, *, count: bool = True) -> None:

@@ -17,7 +17,7 @@ class FileFloor:
     def __init__(self, folder: Path, *, sync: bool = True) -> None:
         folder.mkdir(exist_ok=True)
         self.folder = str(folder)
-        self._sync = sync
+        self.sync = sync
         self._number = 0
         self._fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         self._lock = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
@@ -30,13 +30,13 @@ class FileFloor:
         fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600, dir_fd=self._fd)
         try:
             os.write(fd, ENTRY)
-            if self._sync:
+            if self.sync:
                 os.fsync(fd)
         finally:
             os.close(fd)
         appears = time.monotonic_ns()
         os.rename(temporary, name, src_dir_fd=self._fd, dst_dir_fd=self._fd)
-        if self._sync:
+        if self.sync:
             os.fsync(self._fd)
         heapq.heappush(self._heap, name)
         return appears
@@ -53,10 +53,10 @@ class FileFloor:
         name = self.scan() if scan else known
         claim = f".{name}.claimed"
         os.rename(name, claim, src_dir_fd=self._fd, dst_dir_fd=self._fd)
-        if self._sync:
+        if self.sync:
             os.fsync(self._fd)
         os.unlink(claim, dir_fd=self._fd)
-        if self._sync:
+        if self.sync:
             os.fsync(self._fd)
         fcntl.flock(self._lock, fcntl.LOCK_UN)
 
