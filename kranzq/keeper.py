@@ -353,7 +353,7 @@ class Keeper:
                     return False
                 quietly(self.sync_record, "run.json")
                 quietly(self.sync_record, "not-before")
-                self.put("exit.json", data, self.spares.pop(0) if self.spares else self.new_file())
+                self.put("exit.json", data, self.spare() or self.new_file())
                 return True
             except Exception as fault:
                 reason = (isinstance(fault, OSError) and fault.strerror) or repr(fault)
@@ -363,6 +363,16 @@ class Keeper:
                 said = reason
             if not patient or self.term_within(TICK):
                 return False
+
+    def spare(self) -> tuple[str, int] | None:
+        """Take a file that was made before the start; one that somebody has removed since is none any more."""
+        while self.spares:
+            name, fd = self.spares.pop(0)
+            seen = quietly(os.stat, name, dir_fd=self.run, follow_symlinks=False)
+            if seen is not None and seen.st_ino == os.fstat(fd).st_ino:
+                return name, fd
+            os.close(fd)
+        return None
 
     def folder_anew(self) -> bool:
         """Make the removed run folder again, but only while the claim is there: else nobody waits for the record."""

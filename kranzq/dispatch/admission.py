@@ -47,9 +47,8 @@ def admit_inbox(
 
     memory, runs = memory or Memory(), Runs(checkout, queue.kranz_fd)
     try:
-        if queue.claims():
-            for mission in queue.dropped_missions():
-                settle_unattended(make_parts, queue, mission)
+        for mission in queue.dropped_missions():
+            settle_unattended(make_parts, queue, runs, mission)
         problems = queue.admit_dropped(lambda mission: _past_of(runs, mission))
     except (KranzqError, OSError) as fault:
         problems = [("the inbox", f"nothing was admitted: {fault}")]

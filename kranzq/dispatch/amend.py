@@ -142,7 +142,7 @@ def changing(one: Amender, mission: MissionId) -> Iterator[list[Place]]:
 
     An end that nobody settled is settled first.
     """
-    settle_unattended(one.parts, one.queue, mission)
+    settle_unattended(one.parts, one.queue, one.runs, mission)
     with one.queue.change():
         here = of_mission(one, mission)
         if not here:

@@ -17,7 +17,7 @@ from kranzq.disk.read import ENTRY_LIMIT
 from kranzq.dispatch.admission import InboxQueue, admit_inbox
 from kranzq.dispatch.inputs import Inputs
 from kranzq.dispatch.request import Request, check
-from kranzq.dispatch.unattended import settle_unattended
+from kranzq.dispatch.unattended import finish_cancel, settle_claims
 from kranzq.errors import Conflict, StoreUnavailable, UsageFault
 from kranzq.model.checkout import Checkout
 from kranzq.model.claim import Place
@@ -114,7 +114,9 @@ def approve(approver: Approver, request: Request) -> Approved:
     admit_inbox(approver.checkout, approver.parts, approver.queue)  # what came before it goes before it
     if request.mission is None:
         return _approve_unnamed(approver, request, key)
-    settle_unattended(approver.parts, approver.queue, request.mission)
+    if (runs := _runs(approver, request.mission)) is not None:
+        finish_cancel(approver.queue, runs, request.mission)
+    settle_claims(approver.parts, approver.queue, request.mission)
     return _Approval(approver, request, request.mission, key).enqueue()
 
 

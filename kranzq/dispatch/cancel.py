@@ -19,7 +19,7 @@ from kranzq.dispatch.item_seen import still_working
 from kranzq.dispatch.parts import OpenQueue, Parts
 from kranzq.dispatch.recover import Recovery
 from kranzq.dispatch.take_back import WithdrawQueue, take_back
-from kranzq.dispatch.unattended import is_gone, settle_unattended
+from kranzq.dispatch.unattended import is_gone, settle_claims
 from kranzq.errors import Conflict, KranzqError, NoSuchMission, QueueLocked
 from kranzq.events import Cancelled, emit
 from kranzq.model.checkout import Checkout
@@ -76,7 +76,7 @@ class Answer:
 
 def cancel(one: Canceller, mission: MissionId, why: str, *, wait: bool) -> Answer:
     """Take the approval of a mission back. Raises NoSuchMission, and Conflict for a claim that no record names."""
-    settle_unattended(one.parts, one.queue, mission)
+    settle_claims(one.parts, one.queue, mission)
     removed, wished = False, False
     for _ in range(_TRIES):
         taken, runs = _once(one, mission, why)
@@ -205,7 +205,7 @@ def _until_gone(one: Canceller, mission: MissionId) -> None:
     """Wait until nobody has a claim of the mission, settling its end if nobody else does."""
     while still_working(one.runs, [claimed.place for claimed in _claims(one, mission)]):
         try:
-            if not settle_unattended(one.parts, one.queue, mission):
+            if not settle_claims(one.parts, one.queue, mission):
                 _recover(one, mission)
         except QueueLocked:
             continue  # the wish is written; somebody else is at work, which is what is waited for

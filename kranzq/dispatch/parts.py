@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from kranzq.backend import Examined, MissionQueue, Past
+from kranzq.backend import Examined, MissionQueue, Past, Unclaimed
 from kranzq.model.checkout import Checkout
 from kranzq.model.claim import Place
 from kranzq.model.clock import Clock, SystemClock
@@ -68,6 +68,14 @@ class OpenQueue(MissionQueue, Protocol):
 
     def places(self, mission: MissionId | None = None) -> Sequence[Place]:
         """Where entries are, all or one mission's, whatever their state."""
+        ...
+
+    def unclaimed(self, missions: Container[str]) -> list[Unclaimed]:
+        """What lies in the queue and the inbox for these missions and is no claim."""
+        ...
+
+    def take_out(self, files: Iterable[Unclaimed]) -> list[Unclaimed]:
+        """Remove files, durably; those that were still there."""
         ...
 
     def waiting_for_others(self) -> Sequence[Place]:

@@ -94,11 +94,21 @@ def _keep_ends(queue: WithdrawQueue, runs: Runs, files: Sequence[Unclaimed], who
             folder.close()
 
 
+def ends_it(record: RunRecord, one: Unclaimed) -> bool:
+    """Whether a record tells that this very entry is cancelled, so that it only has to go."""
+    is_end = record.outcome is Outcome.CANCELLED and isinstance(record.fate, Retire)
+    return is_end and is_same_entry(record.entry, _identity(one))
+
+
+def _identity(one: Unclaimed) -> EntryIdentity:
+    return EntryIdentity(one.entry_id, one.entry_name, one.inode, one.born_ns)
+
+
 def _record(queue: WithdrawQueue, runs: Runs, one: Unclaimed, who: str, why: str) -> RunFolder | None:
     """The folder with the recorded end; None when an earlier call that was killed has recorded it."""
-    entry = EntryIdentity(one.entry_id, one.entry_name, one.inode, one.born_ns)
+    entry = _identity(one)
     earlier = [record for record in runs.records(one.mission) if is_same_entry(record.entry, entry)]
-    if any(record.outcome is Outcome.CANCELLED and isinstance(record.fate, Retire) for record in earlier):
+    if any(ends_it(record, one) for record in earlier):
         return None
     again = any(record.outcome is not None and record.outcome.ran for record in earlier)
     now = rfc3339(time.time())

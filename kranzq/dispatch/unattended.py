@@ -1,17 +1,20 @@
-"""Ends that nobody settled: a mission ended while no dispatcher lived, so its claim still lies in the queue.
+"""Ends that nobody settled: of a mission that ended while no dispatcher lived, and of a cancel that was killed.
 
-Whoever approves or cancels that mission settles it first, by the same rules as recovery: only when its
-holder is proven gone, its end is recorded and nothing of it is left. No process is ended here.
+The claim of the one and the entry of the other still lie in the queue. Whoever asks anything of that mission settles
+it first, by the same rules as recovery: a claim only when its holder is proven gone, its end is recorded and nothing of
+it is left. No process is ended here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container, Iterable
 from typing import TYPE_CHECKING, Protocol
 
-from kranzq.backend import MissionQueue
+from kranzq.backend import MissionQueue, Unclaimed
+from kranzq.events import Cancelled, emit
 from kranzq.model.claim import Claimed
 from kranzq.model.ids import MissionId
+from kranzq.model.outcome import Outcome
 
 if TYPE_CHECKING:
     from kranzq.dispatch.parts import Parts
@@ -30,8 +33,39 @@ class ClaimQueue(MissionQueue, Protocol):
         """The descriptor of `.kranz`."""
         ...
 
+    def unclaimed(self, missions: Container[str]) -> list[Unclaimed]:
+        """What lies in the queue and the inbox for these missions and is no claim."""
+        ...
 
-def settle_unattended(make_parts: Callable[[], Parts], queue: ClaimQueue, mission: MissionId) -> list[Settled]:
+    def take_out(self, files: Iterable[Unclaimed]) -> list[Unclaimed]:
+        """Remove files, durably; those that were still there."""
+        ...
+
+
+def settle_unattended(make_parts: Callable[[], Parts], queue: ClaimQueue, runs: Runs, mission: MissionId) -> None:
+    """Settle all ends of a mission that nobody has settled. `change` must not be held."""
+    finish_cancel(queue, runs, mission)
+    settle_claims(make_parts, queue, mission)
+
+
+def finish_cancel(queue: ClaimQueue, runs: Runs, mission: MissionId) -> None:
+    """Take out the entries whose end a cancel has recorded, and that was killed before they were gone.
+
+    Else whoever parks or queues one would call something approved that the next turn takes out.
+    """
+    cancelled = [record for record in runs.records(mission) if record.outcome is Outcome.CANCELLED]
+    if not cancelled:
+        return  # the usual case
+    from kranzq.dispatch.take_back import ends_it  # noqa: PLC0415
+
+    with queue.change():
+        files = [one for one in queue.unclaimed((mission,)) if any(ends_it(record, one) for record in cancelled)]
+        gone = queue.take_out(files)
+    if gone:
+        emit(Cancelled(str(mission), "removed"))
+
+
+def settle_claims(make_parts: Callable[[], Parts], queue: ClaimQueue, mission: MissionId) -> list[Settled]:
     """Settle the recorded ends of a mission whose holders are gone; what was settled."""
     claims = [claimed for claimed in queue.claims() if claimed.place.mission == mission]
     if not claims:

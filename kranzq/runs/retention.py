@@ -77,13 +77,22 @@ def _sweep(runs: Runs, mission: MissionId, is_gone: IsGone, is_old: Since, *, is
                 continue
             with folder:
                 was_old = is_old(os.fstat(folder.fd).st_mtime)  # before anything is removed from it
-                removed += sweep_temporaries(folder.fd, is_gone)
+                if not _may_be_kept_for_its_end(folder.read()):
+                    removed += sweep_temporaries(folder.fd, is_gone)
                 is_nothing = was_old and not is_used and set(os.listdir(folder.fd)) <= {ENTRY}
             if is_nothing:
                 removed += remove_whole(tries, f"{run:03d}")
     finally:
         os.close(tries)
     return removed
+
+
+def _may_be_kept_for_its_end(record: RunRecord | None) -> bool:
+    """Whether a keeper may live that has made room for its end, hours ago, in temporary files.
+
+    Their names bear its pid, which means nothing in another namespace: there it looks like one that is gone.
+    """
+    return record is not None and record.state != ENDED and judge(record.keeper).verdict is not Liveness.GONE
 
 
 def _prune_item(runs: Runs, mission: MissionId, keep: Keep, queue: InQueue, now: float) -> int:

@@ -21,10 +21,13 @@ if TYPE_CHECKING:
 def open_look_settled(checkout: Checkout, environ: Mapping[str, str], mission: MissionId) -> Iterator[FileQueue | None]:
     """As `open_look`, for whoever waits for a mission: an end that no dispatcher has settled is settled."""
     from kranzq.dispatch.unattended import settle_unattended
+    from kranzq.runs.folders import Runs
 
     with open_look(checkout) as queue:
         if queue is not None:
             with contextlib.suppress(KranzqError, OSError):  # it is a service; who waits goes on waiting
                 tell_hooks(checkout, environ)
-                settle_unattended(lambda: parts_of_a_verb(checkout, environ), queue, mission)
+                settle_unattended(
+                    lambda: parts_of_a_verb(checkout, environ), queue, Runs(checkout, queue.kranz_fd), mission
+                )
         yield queue

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,6 +18,7 @@ from tests.laboratory import Laboratory, laboratory
 
 pytestmark = [pytest.mark.crash, pytest.mark.slow]
 MOST_CHANGES = 60
+TAKING_OUT = "before:kranzq.backends.file.withdrawing:Withdrawing.take_out:1"
 
 
 @pytest.fixture
@@ -83,7 +86,7 @@ def test_a_recorded_end_is_carried_out_instead_of_a_run(lab: Laboratory) -> None
     """Killed between record and removal: the next turn takes the entry out, and whoever waits for it is parked."""
     lab.enqueue("m1")
     lab.run("enqueue", "after", "--after", "m1", "--", *lab.alone("after"))
-    code = killed(lab, "before:kranzq.backends.file.withdrawing:Withdrawing.take_out:1", "cancel", "m1")
+    code = killed(lab, TAKING_OUT, "cancel", "m1")
     there = lab.names()
     lab.run("drain", code=None)
 
@@ -106,3 +109,47 @@ def test_a_batch_that_was_killed_is_completed_by_a_repeat(lab: Laboratory) -> No
     assert 0 < left < 6
     assert lab.entries() == []
     assert [lab.outcomes(f"m-{number}") for number in range(6)] == [["cancelled"]] * 6
+
+
+def half_cancelled(lab: Laboratory, *prepare: str) -> None:
+    """An entry whose cancel was killed after its end was recorded."""
+    lab.enqueue("m1")
+    if prepare:
+        lab.run(*prepare)
+    assert killed(lab, TAKING_OUT, "cancel", "m1") == -signal.SIGKILL
+    assert lab.outcomes("m1") == ["cancelled"]
+
+
+@pytest.mark.parametrize(
+    "verb", [("park", "m1"), ("unpark", "m1"), ("edit", "m1", "--priority", "0")], ids=lambda v: v[0]
+)
+def test_what_a_killed_cancel_has_ended_cannot_be_amended(lab: Laboratory, verb: tuple[str, ...]) -> None:
+    """The recorded end is carried out first, and told: nothing is called parked or queued that would not run."""
+    half_cancelled(lab, *(("park", "m1") if verb[0] == "unpark" else ()))
+    done = lab.run(*verb, code=3)
+
+    assert "cancelled" in done.stderr
+    assert lab.entries() == []
+    assert lab.outcomes("m1") == ["cancelled"]
+
+
+@pytest.mark.parametrize("how", ["enqueue", "once", "retry", "inbox"])
+def test_who_asks_for_it_again_after_a_killed_cancel_gets_a_new_entry(lab: Laboratory, how: str) -> None:
+    """The entry that is cancelled does not pass for the one that is asked for now: that would be lost."""
+    half_cancelled(lab)
+    if how == "inbox":
+        lab.run("trust", "--unsigned", "--yes")
+        name = next(name for name in lab.names() if name.endswith(".json"))
+        entry = json.loads((lab.queue / name).read_bytes())
+        own = {name: value for name, value in entry["kranzq"].items() if name not in {"key", "mac"}} | {"id": "0" * 32}
+        (lab.queue / "inbox" / "again").write_text(json.dumps({"missionId": "m1", "kranzq": own}))
+        os.utime(lab.queue / "inbox" / "again", (1_700_000_000, 1_700_000_000))
+    elif how == "retry":
+        lab.run("retry", "m1")
+    else:
+        lab.run("enqueue", "m1", *(("--once",) if how == "once" else ()), "--", *lab.alone("m1"))
+    lab.run("drain", code=None)
+    queued = ["m1"] if how == "inbox" else []  # for a command that is not signed is not its own
+
+    assert lab.told() == (["start m1", "end m1"] if how in {"enqueue", "retry"} else [])
+    assert [name.split("-", 2)[2] for name in lab.entries()] == [f"{one}.json" for one in queued]

@@ -245,10 +245,12 @@ class _History:
         return other.get("plan") == "unlocked" and other.get("pidNs") != line["pidNs"]
 
     def _keeper_was_struck(self, run: Mapping[str, Any]) -> bool:
-        """Killed, or, where it is not counted, asked to end."""
+        """Killed, or, where it is not counted, asked to end: itself, or by a dispatcher that was told to stop."""
         keeper = run["keeper"]
         who = keeper["pid"], keeper["startTicks"]
-        asked = not run["counted"] and who in self.told_to_end
+        wished_by = ((run.get("exit") or {}).get("wish") or {}).get("who")
+        told = {f"process {pid}" for pid, _ in self.told_to_end}
+        asked = not run["counted"] and (who in self.told_to_end or wished_by in told)
         return asked or who in self.killed or keeper["pidNs"] in self.ended_namespaces
 
     def _was_killed(self, run: Mapping[str, Any], began: Sequence[Mapping[str, Any]] | None) -> bool:

@@ -658,6 +658,25 @@ def test_what_will_not_die_is_named(stage: Stage) -> None:
     assert keeper.stuck_named
 
 
+def test_an_end_is_recorded_at_once_when_somebody_removed_the_room_for_it(stage: Stage) -> None:
+    """The files that were made before the start are gone or others: another one is made, at the first try."""
+    ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with ours, its:
+        run = os.open(stage.run, os.O_RDONLY)
+        keeper = program.Keeper(ours, [], {"run": run}, stage.order("").to_json())
+        keeper.spares = [keeper.new_file(), keeper.new_file()]
+        gone, other = (stage.run / name for name, _ in keeper.spares)
+        gone.unlink()
+        other.unlink()
+        other.write_text("somebody's")
+        recorded = keeper.record(patient=False)
+        os.close(run)
+
+    assert recorded
+    assert json.loads((stage.run / "exit.json").read_text()) == keeper.end
+    assert other.read_text() == "somebody's"
+
+
 @pytest.mark.system
 @pytest.mark.parametrize("when", ["before", "during"])
 def test_a_full_disk_swallows_no_end(tmp_path: Path, when: str) -> None:

@@ -211,3 +211,16 @@ def test_a_run_folder_that_may_be_in_use_stays(shelf: Shelf, reason: str) -> Non
     busy = {MISSION} if reason == "in use" else set[MissionId]()
     assert sweep_missions(shelf.runs, lambda *_: True, lambda _: reason != "young", busy) == 0
     assert empty.exists()
+
+
+@pytest.mark.parametrize("namespace", ["this one", "another"])
+@pytest.mark.parametrize("state", ["running", "ended"])
+def test_room_for_an_end_stays_for_as_long_as_its_keeper_may_live(shelf: Shelf, state: str, namespace: str) -> None:
+    """The pid in the name of a keeper of another namespace looks like one that is gone; a mission may take hours."""
+    keeper = me() if namespace == "this one" else replace(shelf.gone, pid_ns="pid:[1]")
+    run = shelf.add(state=state, keeper=keeper)
+    room = shelf.path / f"{run:03d}" / f".exit.json.{keeper.pid}.1.tmp"
+    room.touch()
+
+    assert sweep_missions(shelf.runs, lambda *_: True, lambda _: True, ()) == (state == "ended")
+    assert room.exists() == (state == "running")
