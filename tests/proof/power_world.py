@@ -20,7 +20,7 @@ from tests.proof.power_disk import Told
 from tests.proof.power_live import MAPPED
 from tests.proof.power_recording import Recording, record
 from tests.proof.power_states import Left
-from tests.proof.scenario import PARTS, Scenario, World, nothing
+from tests.proof.scenario import PARTS, Scenario, World, empty, nothing
 
 FIRST_BOOT = "11111111-1111-4111-8111-111111111111:1000000000"
 """The boot in which everything is prepared and recorded: it began long ago."""
@@ -66,13 +66,13 @@ class PowerWorld(World):
     def put_left(self, recording: Recording, left: Left) -> None:
         """Put on the disk what a cut has left there."""
         for part in _DISK:
-            shutil.rmtree(self.folder / part, ignore_errors=True)
+            empty(self.folder / part)
         self._put_notes(recording, left.instant)
         paths: dict[int, Path] = {}
         for shown, inode in left.state.paths.items():
             path, data = self.folder / shown, left.state.files.get(inode)
             if data is None:
-                path.mkdir()
+                path.mkdir(exist_ok=True)
             elif inode in paths:
                 os.link(paths[inode], path)
                 continue

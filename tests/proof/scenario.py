@@ -88,7 +88,7 @@ class World:
         """Make it anew, with a repository in which nothing of ours is yet."""
         self.clear()
         for part in PARTS:
-            (self.folder / part).mkdir(parents=True)
+            (self.folder / part).mkdir(parents=True, exist_ok=True)
         git = ["git", "init", "--quiet", "--initial-branch=main", str(self.root)]
         subprocess.run(git, check=True, stdin=subprocess.DEVNULL)
         self.configure()
@@ -100,10 +100,10 @@ class World:
         (config / "config.toml").write_text((first + _CONFIG + more).replace("NOTES", str(self.notes)))
 
     def clear(self) -> None:
-        """Remove it, and end what was started in it."""
+        """Remove all that is in it, and end what was started in it."""
         self.end_live()
         for part in PARTS:
-            shutil.rmtree(self.folder / part, ignore_errors=True)
+            empty(self.folder / part)
 
     def keep(self) -> Path:
         """Keep it as it is now; where."""
@@ -217,6 +217,15 @@ class World:
 
     def __exit__(self, *_: object) -> None:
         self.end_live()
+
+
+def empty(folder: Path) -> None:
+    """Remove what is in a folder. It stays itself: an item's claim knows its checkout by the inode."""
+    for path in folder.iterdir() if folder.is_dir() else ():
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
 
 
 def nothing(world: World) -> None:
