@@ -178,8 +178,9 @@ class Keeper:
     def spawn(self) -> int:
         """Become a mission's parent: own session, empty mask, default dispositions, output to its file."""
         order, output = self.order, self.fds["output"]
-        score = oom_score()  # raised before and lowered after: what the mission forks at once has the higher one too
-        quietly(oom_score, min(score + order["oomScoreAdjust"], 1000))
+        score = quietly(oom_score)  # raised before and lowered after: what the mission forks at once has it higher, too
+        if score is not None:
+            quietly(oom_score, min(score + order["oomScoreAdjust"], 1000))
         try:
             return os.posix_spawn(
                 raw(order["executable"]),
@@ -191,7 +192,8 @@ class Keeper:
                 setsigdef=signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP},
             )
         finally:
-            quietly(oom_score, score)
+            if score is not None:
+                quietly(oom_score, score)
             os.chdir("/")
 
     def refuse(self, kind: str, reason: str) -> bool:

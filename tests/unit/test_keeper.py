@@ -60,6 +60,8 @@ print(json.dumps([said, place.end()]), flush=True)
 FILL = "cat /dev/zero > filler 2> /dev/null"
 MOUNT = 'mount -t tmpfs -o size=256k tmpfs "$1" || exit 99; exec "$2" -c "$3" "$4" "$1/checkout" "$5" "$6"'
 
+READ_ONLY = "mount --bind /proc /proc && mount -o remount,bind,ro /proc || exit 99; " + MOUNT.partition("; ")[2]
+
 
 def until(look: Callable[[], Any], seconds: float = 15.0) -> Any:
     """Poll until `look` gives something true."""
@@ -675,6 +677,20 @@ def test_an_end_is_recorded_at_once_when_somebody_removed_the_room_for_it(stage:
     assert recorded
     assert json.loads((stage.run / "exit.json").read_text()) == keeper.end
     assert other.read_text() == "somebody's"
+
+
+@pytest.mark.system
+def test_a_mission_runs_where_nobody_may_change_proc(tmp_path: Path) -> None:
+    """As in some containers: which process a lack of memory kills first is a wish, and no reason to start nothing."""
+    inside = [str(tmp_path), sys.executable, FULL_DISK, __file__, ":", "exit 7"]
+    done = subprocess.run(
+        ["unshare", "-m", "sh", "-c", READ_ONLY, "sh", *inside], capture_output=True, text=True, check=False
+    )
+    if done.returncode == 99 or done.stderr.startswith("unshare:"):
+        pytest.skip(f"mounting is not permitted: {done.stderr.strip()}")
+    _, end = json.loads(done.stdout)
+
+    assert (end.get("notStarted"), end["exitCode"], end["survivors"]) == (None, 7, [])
 
 
 @pytest.mark.system
