@@ -42,6 +42,8 @@ SETTINGS = {
     "autovacuum_naptime": "5s",
     "log_min_messages": "warning",
 }
+UNSYNCED = frozenset({"fsync", "full_page_writes"})
+"""The settings that make it quick and survive no power cut."""
 
 
 @dataclass(frozen=True)
@@ -92,9 +94,10 @@ class Server:
         access = self.data / "pg_hba.conf"
         access.write_text(f"local all {GUEST} scram-sha-256\n{access.read_text()}")
 
-    def start(self, *, dies_with_us: bool = True) -> None:
-        """Start it and wait until it takes connections."""
-        words = [f"-c{name}={value}" for name, value in SETTINGS.items()]
+    def start(self, *, dies_with_us: bool = True, durable: bool = False) -> None:
+        """Start it and wait until it takes connections. `durable`: it syncs, as one that is measured must."""
+        settings = {name: value for name, value in SETTINGS.items() if not durable or name not in UNSYNCED}
+        words = [f"-c{name}={value}" for name, value in settings.items()]
         (self.data / "postmaster.pid").unlink(missing_ok=True)
         with (self.folder / "log").open("ab") as log:
             process = subprocess.Popen(
@@ -182,12 +185,12 @@ def new_server() -> Server:
 
 
 @contextlib.contextmanager
-def running() -> Iterator[Server]:
-    """A server of one's own, gone at the end."""
+def running(*, durable: bool = False) -> Iterator[Server]:
+    """A server of one's own, gone at the end; one that syncs, if it is to be durable."""
     server = new_server()
     try:
         server.make()
-        server.start()
+        server.start(durable=durable)
         yield server
     finally:
         server.remove()

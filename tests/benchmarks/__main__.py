@@ -30,6 +30,7 @@ QUESTIONS: dict[str, tuple[str, str]] = {
     "a": ("dispatch", "from an entry that appears to the mission's first instruction"),
     "b": ("whole_process", "one command from its start to its end"),
     "c": ("files", "the mission queue in one process, ever deeper; a daemon's start and recovery behind ten thousand"),
+    "d": ("sql", "the work queue on SQLite and PostgreSQL, alone, together and in batches"),
 }
 """Each question: its module, which has the function `run`, and what is asked."""
 ASKED = {letter: what for letter, (_, what) in QUESTIONS.items()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 PAYLOAD = '{"missionId": "a-mission", "priority": 2, "command": ["true"]}'.ljust(200)
@@ -22,3 +22,14 @@ def not_installed(package: str, module: str = "") -> str:
     """Why a package of Python cannot take part; empty when it is here."""
     there = importlib.util.find_spec(module or package.replace("-", "_"))
     return "" if there else f"not installed here (Python package {package})"
+
+
+@dataclass(frozen=True)
+class ServerActs:
+    """What a queue on PostgreSQL offers. Each call does so many and gives the milliseconds of one."""
+
+    enqueue: Callable[[int], float]
+    """One by one, each its own call."""
+    work: Mapping[str, Callable[[int], float]]
+    """By setting: jobs that do nothing, enqueued before and not counted, until the last one is recorded as done."""
+    promises: str

@@ -16,6 +16,9 @@ ADAPTERS = (
     "litequeue",
     "dirq",
     "beanstalkd",
+    "procrastinate",
+    "pgqueuer",
+    "chancy",
 )
 
 

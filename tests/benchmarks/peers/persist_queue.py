@@ -31,7 +31,7 @@ def in_process(folder: Path) -> Iterator[dict[str, Acts]]:
     """Both of its durable kinds."""
     module: Any = importlib.import_module("persistqueue")
     acked = module.SQLiteAckQueue(str(folder / "persist-acked"), auto_commit=True)
-    filed = module.Queue(str(folder / "persist-filed"), autosave=True)
+    filed = module.Queue(str(folder / "persist-filed"), autosave=True, tempdir=str(folder))
 
     def filed_end() -> None:
         filed.get(block=False)
