@@ -38,7 +38,7 @@ class Scratch:
     def make(self, name: str) -> str:
         """A new folder for one trial; its path."""
         path = f"{self.folder}/{name}"
-        os.mkdir(path)
+        os.mkdir(path, 0o755)
         return path
 
 
@@ -51,6 +51,7 @@ def scratch(checkout: Checkout) -> Iterator[Scratch]:
     _remove_left(parent)
     folder, lock = _held(parent)
     try:
+        os.chmod(folder, 0o700)  # what a group shares is shared with it down to the last folder, and so were the key
         _write(f"{folder}/{_HIDING}", "*\n")
         made = Scratch(folder)
         for name in ("objects", "refs/heads"):

@@ -14,6 +14,9 @@ from typing import Any
 import pytest
 
 from kranzq.model.checkout import Checkout
+from kranzq.model.trial import Verdict
+from kranzq.prove import names
+from kranzq.prove.program import program
 from kranzq.prove.scratch import scratch
 
 
@@ -90,3 +93,19 @@ def test_what_still_writes_when_it_is_removed_leaves_nothing(tmp_path: Path) -> 
 
     assert list(tmp_path.iterdir()) == []
     assert not seen_unhidden.is_set()
+
+
+@pytest.mark.parametrize("mask", [0o000, 0o002, 0o077])
+def test_what_a_group_shares_is_not_shared_with_a_trial(mask: int, tmp_path: Path) -> None:
+    """In it lies a key; and what is made there must be made as in anybody's own checkout, whatever the umask is."""
+    (tmp_path / ".kranz").mkdir()
+    (tmp_path / ".kranz").chmod(0o2775)
+    before = os.umask(mask)
+    try:
+        with scratch(checkout(tmp_path)) as place:
+            assert names._modes(place).verdict is Verdict.HOLDS
+            made = program(place, "one")
+            made.run("enqueue", "m", "--", "true")
+            assert made.ask("list")["entries"][0]["mission"] == "m"
+    finally:
+        os.umask(before)
