@@ -36,13 +36,7 @@ def version() -> str:
 def in_process(folder: Path) -> Iterator[dict[str, Acts]]:
     """Put, and reserve with delete, on a server of the benchmark's own."""
     module: Any = importlib.import_module("greenstalk")
-    log = folder / "beanstalkd"
-    log.mkdir()
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    words = ["beanstalkd", "-l", "127.0.0.1", "-p", str(port), "-b", str(log), "-f", "0"]
-    with started(words, folder / "beanstalkd.log", lambda: _answers(port)):
+    with _running(folder) as (port, _):
         client = module.Client(("127.0.0.1", port))
         yield {
             "beanstalkd": Acts(
@@ -52,6 +46,26 @@ def in_process(folder: Path) -> Iterator[dict[str, Acts]]:
             )
         }
         client.close()
+
+
+@contextlib.contextmanager
+def resident(folder: Path) -> Iterator[dict[str, int]]:
+    """Its server."""
+    with _running(folder) as (_, pid):
+        yield {"beanstalkd": pid}
+
+
+@contextlib.contextmanager
+def _running(folder: Path) -> Iterator[tuple[int, int]]:
+    """Its port and its process."""
+    log = folder / "beanstalkd"
+    log.mkdir()
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    words = ["beanstalkd", "-l", "127.0.0.1", "-p", str(port), "-b", str(log), "-f", "0"]
+    with started(words, folder / "beanstalkd.log", lambda: _answers(port)) as process:
+        yield port, process.pid
 
 
 def _answers(port: int) -> bool:

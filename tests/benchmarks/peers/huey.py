@@ -77,3 +77,12 @@ def in_process(folder: Path) -> Iterator[dict[str, Acts]]:
         )
     }
     queue.storage.close()
+
+
+@contextlib.contextmanager
+def resident(folder: Path) -> Iterator[dict[str, int]]:
+    """Its consumer, with one worker."""
+    words = [sys.executable, "-m", "huey.bin.huey_consumer", f"{APP}.huey", "-w", "1", "-q"]
+    environ = {"BENCH_HUEY": str(folder / "huey.db")}
+    with started(words, folder / "huey.log", lambda: True, env=environ) as process:
+        yield {"huey's consumer": process.pid}
