@@ -31,6 +31,7 @@ QUESTIONS: dict[str, tuple[str, str]] = {
     "b": ("whole_process", "one command from its start to its end"),
     "c": ("files", "the mission queue in one process, ever deeper; a daemon's start and recovery behind ten thousand"),
     "d": ("sql", "the work queue on SQLite and PostgreSQL, alone, together and in batches"),
+    "e": ("hostile", "a claim among what was made to be in its way"),
     "g": ("idle", "memory and processor time while nothing happens"),
 }
 """Each question: its module, which has the function `run`, and what is asked."""

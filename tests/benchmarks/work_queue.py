@@ -35,16 +35,17 @@ SIZES = (1_000, 10_000, 100_000, 1_000_000)
 MINE, CLAIMS = 400, 200
 COLUMNS = (
     "id, title, kind, target, target_agent, target_agent_uid, target_group, priority, state, max_attempts, created_by,"
-    " created_by_uid, created_at, updated_at, digest"
+    " created_by_uid, created_at, updated_at, digest, not_before"
 )
 ROW = (
     "select {tag} || n, 'a title', '', {target}, '', '', '', {priority}, {state}, 3, 'bench', '', 1700000000000 + n,"
-    " 1700000000000 + n, '' from n"
+    " 1700000000000 + n, '', {due} from n"
 )
 CASES = {
     "others' in front": ("'other'", "'n:other' || (n % 100)", 5, "'open'"),
     "all one's own": ("'own'", "'n:ann'", 0, "'open'"),
     "ended beside": ("'ended'", "'n:ann'", 5, "'done'"),
+    "not due yet": ("'late'", "'n:ann'", 5, "'delayed'"),
 }
 SERIES = {
     "sqlite": "with recursive n(n) as (select 1 union all select n + 1 from n where n < {many}) ",
@@ -56,11 +57,12 @@ def fill(store: SqlBackend, case: str, many: int, url: str) -> None:
     """So many rows of a case, and behind them some of one's own."""
     dialect = "postgres" if url.startswith("postgres") else "sqlite"
     tag, target, priority, state = CASES[case]
+    due = "4102444800000 + n" if state == "'delayed'" else "null"  # the year 2100
     rows = [
         f"insert into kranzq_items ({COLUMNS}) {SERIES[dialect].format(many=many)}"
-        + ROW.format(tag=tag, target=target, priority=priority, state=state),
+        + ROW.format(tag=tag, target=target, priority=priority, state=state, due=due),
         f"insert into kranzq_items ({COLUMNS}) {SERIES[dialect].format(many=MINE)}"
-        + ROW.format(tag="'last'", target="'n:ann'", priority=0, state="'open'"),
+        + ROW.format(tag="'last'", target="'n:ann'", priority=0, state="'open'", due="null"),
         "insert into kranzq_payloads (seq, payload) select seq, 'a payload' from kranzq_items",
     ]
     if dialect == "sqlite":
