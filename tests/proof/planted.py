@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import random
+import shlex
 import shutil
 import subprocess
 import sys
@@ -139,7 +140,7 @@ def remove(planted: Planted, root: Path) -> Found:
 
 def fails(words: str, root: Path) -> str | None:
     """None when it goes well; else what it said first of what it found."""
-    kind, *rest = words.split()
+    kind, *rest = shlex.split(words)
     program = ["-m", "tests.proof", *rest, "--out", str(root / "out")] if kind == "lab" else ["-m", "pytest", *rest]
     if kind != "lab":
         program += ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", f"--basetemp={root / 'tmp'}"]
