@@ -32,6 +32,7 @@ QUESTIONS: dict[str, tuple[str, str]] = {
     "c": ("files", "the mission queue in one process, ever deeper; a daemon's start and recovery behind ten thousand"),
     "d": ("sql", "the work queue on SQLite and PostgreSQL, alone, together and in batches"),
     "e": ("hostile", "a claim among what was made to be in its way"),
+    "f": ("over_http", "requests to the server, by ever more clients, on disks that sync ever more slowly"),
     "g": ("idle", "memory and processor time while nothing happens"),
 }
 """Each question: its module, which has the function `run`, and what is asked."""

@@ -27,8 +27,8 @@ class Asked:
         return quick if self.quick else whole
 
     def so_many_rounds(self, whole: int) -> int:
-        """How many rounds: as asked for, else two for a quick look, else what the question needs."""
-        return self.rounds or (2 if self.quick else whole)
+        """How many rounds: as asked for, else one for a quick look, else what the question needs."""
+        return self.rounds or (1 if self.quick else whole)
 
 
 @dataclass(frozen=True)

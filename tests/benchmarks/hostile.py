@@ -50,7 +50,7 @@ def run(asked: Asked) -> Result:
 
 def _cases(engine: str, name: str, here: Path, asked: Asked) -> Result:
     many = asked.so_many(10_000, 100_000)
-    ended = asked.so_many(20_000, 1_000_000)
+    ended = asked.so_many(10_000, 1_000_000)
     cases = {
         BASE: ("all one's own", 1_000),
         f"{many:,} others' in front, of higher priority": ("others' in front", many),
@@ -83,7 +83,7 @@ def _claiming(store: SqlBackend) -> Callable[[], float]:
 
 def _together(engine: str, name: str, here: Path, asked: Asked) -> Result:
     """Eight that claim until nothing is left: which items were given twice, how often nothing was found too early."""
-    many = asked.so_many(400, 4_000)
+    many = asked.so_many(200, 4_000)
     given: list[str] = []
     early: list[int] = []
     with queue(engine, here) as (store, url):
@@ -123,7 +123,7 @@ def _all_of(threads: list[threading.Thread]) -> None:
 
 def _snapshot(engine: str, here: Path, asked: Asked) -> Result:
     """Claims with ends while a transaction elsewhere keeps an old snapshot, against the same without one."""
-    many = asked.so_many(400, 20_000)
+    many = asked.so_many(100, 20_000)
     part = many // 5
     rows, lasts = [], {}
     for what, held in (("no old snapshot", False), ("one held open", True)):

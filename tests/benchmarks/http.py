@@ -37,6 +37,7 @@ from kranzq.model.claim import Holder
 from kranzq.model.work_json import claim_json
 from kranzq.server.serving import Options, serve
 from tests import postgres
+from tests.benchmarks.floors.sql import SqliteFloor
 
 CLIENTS = (1, 16, 64, 256)
 ITEMS = 40_000
@@ -113,6 +114,24 @@ def litestar(store: work.SharedStore) -> Any:
     return of.Litestar(route_handlers=[of.post("/v1/work/claim", status_code=200)(claim)])
 
 
+def commit_each(url: str) -> Any:
+    """A claim as a statement with a commit of its own, by the driver, on the loop; the table is beside the store."""
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.routing import Route
+
+    floor = SqliteFloor(Path(f"{url.removeprefix('sqlite://')}.floor"))
+    floor.fill(ITEMS)
+
+    async def claim(request: Request) -> Response:
+        json.loads(await request.body())
+        return Response(json.dumps({"claimed": True, "id": floor.claim()}), media_type="application/json")
+
+    return Starlette(routes=[Route("/v1/work/claim", claim, methods=["POST"])])
+
+
+COMMIT_EACH = "starlette, a commit for each"
 FRAMEWORKS: dict[str, Callable[[work.SharedStore], Any]] = {
     "starlette": starlette,
     "fastapi": fastapi,
@@ -132,16 +151,18 @@ def run_server(name: str, url: str, port: int) -> None:
         serve(Options(os.getcwd(), url, listen=f"127.0.0.1:{port}"), os.environ, lambda _: None)
         return
     with work.open(url) as store:
-        uvicorn.run(FRAMEWORKS[name](store), host="127.0.0.1", port=port, log_level="error", access_log=False)
+        app = commit_each(url) if name == COMMIT_EACH else FRAMEWORKS[name](store)
+        uvicorn.run(app, host="127.0.0.1", port=port, log_level="error", access_log=False)
 
 
 @contextlib.contextmanager
-def running(name: str, url: str, folder: Path) -> Iterator[tuple[str, int]]:
+def running(name: str, url: str, folder: Path, env: dict[str, str] | None = None) -> Iterator[tuple[str, int]]:
     """The address of one of them and its process, with a home of its own."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    environ = os.environ | {"XDG_STATE_HOME": str(folder / "state"), "XDG_CONFIG_HOME": str(folder / "config")}
+    places = {"XDG_STATE_HOME": str(folder / "state"), "XDG_CONFIG_HOME": str(folder / "config")}
+    environ = os.environ | places | (env or {})
     process = subprocess.Popen(
         [sys.executable, "-m", "tests.benchmarks.http", "serve", name, url, str(port)], env=environ
     )

@@ -90,7 +90,7 @@ def _enqueueing(
 def _jobs(
     floor: PostgresFloor, store: work.SharedStore, offered: dict[str, ServerActs], absent: list[Row], asked: Asked
 ) -> Result:
-    many = asked.so_many(100, 500)
+    many = asked.so_many(40, 500)
     subjects = [
         Subject(FLOOR, "floor", _with(_floor_jobs(floor), many), "durable; claim and end a commit each"),
         Subject(OURS, "ours", _with(_our_jobs(store), many), "durable; claim and end a commit each"),

@@ -28,6 +28,12 @@ class SqliteFloor:
         """One insert."""
         self._connection.execute("insert into floor_items (payload) values (?)", (PAYLOAD,))
 
+    def fill(self, many: int) -> None:
+        """So many rows in one commit."""
+        self._connection.execute("begin")
+        self._connection.executemany("insert into floor_items (payload) values (?)", [(PAYLOAD,)] * many)
+        self._connection.execute("commit")
+
     def claim(self) -> int:
         """One update of the first open row."""
         words = f"update floor_items set state = 'claimed', lease = ? where id = ({FIRST}) returning id, payload"
