@@ -355,6 +355,8 @@ class Keeper:
                     return False
                 quietly(self.sync_record, "run.json")
                 quietly(self.sync_record, "not-before")
+                if self.order["leaseEndsBoottime"] is not None:  # an item's result is what it said last
+                    quietly(self.sync_record, "output.log")
                 self.put("exit.json", data, self.spare() or self.new_file())
                 return True
             except Exception as fault:
