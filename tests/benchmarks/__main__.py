@@ -34,6 +34,7 @@ QUESTIONS: dict[str, tuple[str, str]] = {
     "e": ("hostile", "a claim among what was made to be in its way"),
     "f": ("over_http", "requests to the server, by ever more clients, on disks that sync ever more slowly"),
     "g": ("idle", "memory and processor time while nothing happens"),
+    "h": ("over_time", "the same latency after twenty thousand missions and a million items"),
 }
 """Each question: its module, which has the function `run`, and what is asked."""
 ASKED = {letter: what for letter, (_, what) in QUESTIONS.items()}

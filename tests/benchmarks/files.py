@@ -123,7 +123,9 @@ def _end(repo: Checkout) -> None:
 def _table(measured: Measured, act: str, place: Place, depth: int, absent: list[Row]) -> Table:
     names = {one.name for one in measured.subjects if one.name.endswith(f": {act}")}
     title = f"{act}, {depth:,} waiting, on {place.name}"
-    return measured.of(names).table(title, "ms", HOW[act], base=f"{SCAN}: {act}", absent=absent)
+    table = measured.of(names).table(title, "ms", HOW[act], base=f"{SCAN}: {act}", absent=absent)
+    rows = [replace(row, subject=row.subject.removesuffix(f": {act}")) for row in table.rows]
+    return replace(table, rows=rows, base=table.base.removesuffix(f": {act}"))
 
 
 def _targets(measured: Measured, act: str, place: Place, depth: int) -> Iterator[Target]:
