@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import signal
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,6 +17,7 @@ if TYPE_CHECKING:
 
 _COLOURS = {"holds": "green", "not tried": "yellow", "weaker": "yellow", "broken": "red"}
 _WIDTH = 9
+_ENDING = (signal.SIGTERM, signal.SIGHUP)
 
 
 @dataclass(frozen=True)
@@ -41,10 +45,11 @@ def prove(checkout: Checkout, seconds: int, *, quiet: bool) -> Proved:
     done = []
     if not quiet:
         say("", f"Trials on the disk of {checkout.root}, for about {seconds} s; nothing of yours is touched:")
-    for trial in proving.trials(checkout, seconds):
-        done.append(trial)
-        if not quiet:
-            _tell(trial.verdict.value, f"{trial.name}: {trial.text}", trial.advice)
+    with _clearing_up(), contextlib.closing(proving.trials(checkout, seconds)) as trials:
+        for trial in trials:
+            done.append(trial)
+            if not quiet:
+                _tell(trial.verdict.value, f"{trial.name}: {trial.text}", trial.advice)
     found = Proved(done, proving.kept(done))
     if not quiet:
         say("", "So, of what is promised, here:")
@@ -52,6 +57,24 @@ def prove(checkout: Checkout, seconds: int, *, quiet: bool) -> Proved:
             why = "" if one.verdict.value == "holds" else f" (see: {', '.join(one.trials)})"
             _tell(one.verdict.value, f"{one.number}. {one.promise}{why}", "")
     return found
+
+
+@contextlib.contextmanager
+def _clearing_up() -> Iterator[None]:
+    """TERM and HUP end the trials as Ctrl-C does, so that their folder and processes do not stay behind."""
+
+    def leave(number: int, _frame: object) -> None:
+        raise SystemExit(128 + number)
+
+    before = {one: signal.getsignal(one) for one in _ENDING}
+    ours = [one for one, handler in before.items() if handler is signal.SIG_DFL]  # what is ignored stays so: nohup
+    for one in ours:
+        signal.signal(one, leave)
+    try:
+        yield
+    finally:
+        for one in ours:
+            signal.signal(one, signal.SIG_DFL)
 
 
 def _tell(verdict: str, text: str, advice: str) -> None:

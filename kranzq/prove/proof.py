@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 
 from kranzq.errors import StoreUnavailable
 from kranzq.model.checkout import Checkout
@@ -22,7 +22,7 @@ _PARTS: tuple[tuple[Callable[[Scratch, float], Iterator[Trial]], float], ...] = 
 """Each group with its share of the time."""
 
 
-def prove(checkout: Checkout, seconds: float) -> Iterator[Trial]:
+def prove(checkout: Checkout, seconds: float) -> Generator[Trial]:
     """Try everything on the file system of a checkout, of which nothing is touched; each trial as it ends.
 
     Raises StoreUnavailable when no scratch folder can be made there.

@@ -17,6 +17,7 @@ from typing import Any
 from kranzq.errors import KranzqError
 
 _TAKEN, _REFUSED = b"!", b"?"
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class RacerFault(KranzqError):
@@ -117,16 +118,25 @@ def _fork(act: Callable[[int], object]) -> Racer:
     read, write = os.pipe2(os.O_CLOEXEC)
     sys.stdout.flush()
     sys.stderr.flush()
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)  # Python drops what a handler raises while it forks
     try:
         pid = os.fork()
     except OSError:
         os.close(read)
         os.close(write)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         raise
     if pid:
         os.close(write)
-        return Racer(pid, read)
+        one = Racer(pid, read)
+        try:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        except BaseException:
+            one.kill()
+            raise
+        return one
     try:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         os.close(read)
         said: dict[str, object] = {"answer": act(write)}
     except BaseException as fault:  # noqa: BLE001 - whatever it is, the parent tells of it

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import TYPE_CHECKING
 
 from kranzq.errors import Refused
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from kranzq.model.trial import Kept, Trial
 
 
-def trials(checkout: Checkout, seconds: float) -> Iterator[Trial]:
-    """Each trial as it ends, in about so many seconds. Raises StoreUnavailable.
+def trials(checkout: Checkout, seconds: float) -> Generator[Trial]:
+    """Each trial as it ends, in about so many seconds; to be closed. Raises StoreUnavailable.
 
     Raises Refused where every verb that works would be: a program is started there, and others could change it.
     """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from pathlib import Path
 
 import pytest
@@ -47,3 +48,14 @@ def test_a_killed_proof_leaves_nothing_that_lasts(lab: Laboratory) -> None:
             return not left.exists()
 
     wait_for(is_removed, "what it left is removed")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_proof_that_is_told_to_end_clears_up(lab: Laboratory, number: signal.Signals) -> None:
+    """As by `timeout`, or a terminal that is closed: nobody may ever make another one that would remove the folder."""
+    (lab.root / ".kranz").mkdir(exist_ok=True)
+    process = lab.start(lab.command("check", "--prove", "--seconds", "60"))
+    wait_for(lambda: "one holder" in lab.log("log"), "the first trial has ended")
+    process.send_signal(number)
+    assert process.wait(30) == 128 + number
+    assert list((lab.root / ".kranz").glob(".kranzq-prove-*")) == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -231,3 +232,32 @@ def test_an_unsafe_folder_is_refused_before_anything_is_made(tmp_path: Path) -> 
     with pytest.raises(Refused, match="everybody"):
         proving.trials(Checkout(str(tmp_path), has_git=False), 1)
     assert list((tmp_path / ".kranz").iterdir()) == []
+
+
+def test_a_signal_that_comes_while_a_process_is_forked_is_not_lost() -> None:
+    """Python drops what a handler raises in the calls around a fork: a proof would go on that was told to end."""
+
+    class Told(BaseException):
+        """What the handler raises."""
+
+    def leave(*_: object) -> None:
+        raise Told
+
+    def children() -> list[str]:
+        return Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+
+    def tell() -> None:
+        if told[0]:
+            signal.raise_signal(signal.SIGTERM)
+
+    told = [False]
+    os.register_at_fork(after_in_parent=tell)
+    before, there = signal.signal(signal.SIGTERM, leave), children()
+    try:
+        told[0] = True
+        with pytest.raises(Told):
+            race(1, lambda _: None)
+    finally:
+        told[0] = False
+        signal.signal(signal.SIGTERM, before)
+    assert children() == there
