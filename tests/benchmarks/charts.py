@@ -1,4 +1,4 @@
-"""A table as a picture: bars with their 99 % mark, written by hand as SVG that is read on light and on dark pages."""
+"""A table as a picture: bars with their 99 % mark, as SVG on a ground of its own, light or dark as the page is."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from tests.benchmarks.asked import Row, Table
 
 WIDTH, LEFT, RIGHT, TOP, STEP, BAR = 860, 300, 120, 44, 24, 14
 STYLE = """
+.page { fill: #ffffff; }
 text { font: 12px system-ui, sans-serif; fill: #24292f; }
 .title { font-weight: 600; font-size: 13px; }
 .quiet { fill: #6e7781; }
@@ -17,6 +18,7 @@ text { font: 12px system-ui, sans-serif; fill: #24292f; }
 .mark { stroke: #24292f; stroke-width: 2; }
 .ours { fill: #0969da; } .floor { fill: #8c959f; } .peer { fill: #bf8700; }
 @media (prefers-color-scheme: dark) {
+  .page { fill: #0d1117; }
   text { fill: #e6edf3; }
   .quiet { fill: #8d96a0; }
   .line { stroke: #30363d; }
@@ -33,7 +35,8 @@ def chart(table: Table) -> str:
     body = "\n".join(_drawn(table, rows, height)) if rows else ""
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}"'
-        f' role="img" aria-label="{_quoted(table.title)}">\n<style>{STYLE}</style>\n{body}\n</svg>\n'
+        f' role="img" aria-label="{_quoted(table.title)}">\n<style>{STYLE}</style>\n'
+        f'<rect class="page" width="{WIDTH}" height="{height}" rx="6"/>\n{body}\n</svg>\n'
     )
 
 
@@ -62,7 +65,7 @@ def _bar(row: Row, y: int, axis: _Axis, has_tail: bool) -> Iterator[str]:  # noq
         edge = axis.x(row.p99)
         yield f'<line class="line" x1="{end:.1f}" y1="{y + BAR / 2}" x2="{edge:.1f}" y2="{y + BAR / 2}"/>'
         yield f'<line class="mark" x1="{edge:.1f}" y1="{y + 2}" x2="{edge:.1f}" y2="{y + BAR - 2}"/>'
-    told = figure(median) + (f"  ({row.ratio:.2f}x)" if row.ratio is not None else "")
+    told = figure(median) + (f"  ({figure(row.ratio)}x)" if row.ratio is not None else "")
     yield f'<text class="quiet" x="{edge + 6:.1f}" y="{y + BAR - 2}">{told}</text>'
 
 

@@ -81,13 +81,16 @@ def numbers(found: Mapping[str, Sequence[Mapping[str, Any]]], questions: Mapping
 def together(runs: Sequence[Sequence[Target]]) -> Iterator[Target]:
     """Each target of the last run, with the median of what all runs measured and how far they lie apart."""
     for target in runs[-1]:
-        values = [
-            one.measured for targets in runs for one in targets if one.what == target.what and one.measured is not None
-        ]
+        every = [one for targets in runs for one in targets if _key(one) == _key(target)]
+        values = [one.measured for one in every if one.measured is not None]
         middle = statistics.median(values) if values else None
         verdict = judged(middle, target.target, target.acceptable, at_most=target.at_most)
         apart = (min(values), max(values)) if len(values) > 1 else (target.low, target.high)
         yield Target(**{**vars(target), "measured": middle, "verdict": verdict, "low": apart[0], "high": apart[1]})
+
+
+def _key(target: Target) -> tuple[str, str, str]:
+    return target.what, target.against, target.unit
 
 
 def target_line(target: Target) -> str:
@@ -122,8 +125,8 @@ def _cells(row: Row, table: Table, more: Sequence[str]) -> Iterator[str]:
     yield "" if row.p99 is None or table.better == "higher" else figure(row.p99)
     yield "" if row.spread is None else f"{row.spread:.2f}"
     if table.base:
-        apart = f" ({row.ratio_low:.2f} to {row.ratio_high:.2f})" if row.ratio_low and row.ratio_high else ""
-        yield "" if row.ratio is None else f"{row.ratio:.2f}{apart}"
+        apart = f" ({figure(row.ratio_low)} to {figure(row.ratio_high)})" if row.ratio_low and row.ratio_high else ""
+        yield "" if row.ratio is None else f"{figure(row.ratio)}{apart}"
     for name in more:
         value = row.more.get(name, "")
         yield figure(value) if isinstance(value, int | float) else value

@@ -38,7 +38,7 @@ def in_process(folder: Path) -> Iterator[dict[str, Acts]]:
         filed.task_done()
 
     yield {
-        "persist-queue, SQLite with ack": Acts(
+        "persist-queue, SQLite": Acts(
             lambda: acked.put(PAYLOAD), lambda: acked.ack(acked.get(block=False)), "durable; a claim survives"
         ),
         "persist-queue, files": Acts(lambda: filed.put(PAYLOAD), filed_end, "data synced, index not; a claim is lost"),
