@@ -32,6 +32,25 @@ NOTES = {
     "litestar": "the same store, the shape checked",
     http.COMMIT_EACH: "the driver alone, nothing checked",
 }
+LIFE = """
+local held, made = {}, 0
+request = function()
+  local one = table.remove(held)
+  if one then return wrk.format("POST", "/v1/work/" .. one[1] .. "/complete", nil, '{"attempt": ' .. one[2] .. '}') end
+  made = made + 1
+  if made % 2 == 1 then
+    return wrk.format("POST", "/v1/work", nil, '{"title": "a title", "payload": "a payload of some words"}')
+  end
+  return wrk.format("POST", "/v1/work/claim", nil, '{"kind": "", "lease_ms": 600000}')
+end
+response = function(status, headers, body)
+  if not body:find('"claimed": ?true') then return end
+  local id, attempt = body:match('"id": ?"([^"]+)"'), body:match('"attempt": ?(%d+)')
+  if id and attempt then table.insert(held, {id, attempt}) end
+end
+"""
+"""What each connection of wrk asks next: an end for what any of them has claimed, else an item, else a claim."""
+STEPS = 3
 HOW = (
     "Requests a second of `POST /v1/work/claim`, durable each, from wrk with so many connections on this machine: it"
     " shares the processors with the server."
@@ -79,7 +98,7 @@ def run(asked: Asked) -> Result:
             tables.append(_table(by_name, number, milliseconds, absent))
             if number == AT:
                 targets += _targets(by_name, milliseconds)
-    tables.append(_empty_route(here, asked))
+    tables += [_empty_route(here, asked), _life(here, asked)]
     return Result(tables, targets, canary=canary)
 
 
@@ -148,21 +167,35 @@ def _targets(cells: dict[str, Cells], milliseconds: int) -> Iterator[Target]:
 
 def _empty_route(here: Path, asked: Asked) -> Table:
     """A route that asks the store for nothing but whose token it is."""
-    folder = here / "empty"
+    how = "Requests a second of `GET /v1/agent`: all checks, a token that is looked up, and an answer."
+    cells = _by_clients(here / "empty", "GET", EMPTY, "", asked)
+    rows = [figures.row_of(name, "ours", one.rates(), more=one.more()) for name, one in cells.items()]
+    return Table("an empty route", "requests/s", how, rows, better="higher")
+
+
+def _life(here: Path, asked: Asked) -> Table:
+    """Items from enqueue to their end, each a request of its own, as many in flight as there are clients."""
+    how = "Items a second that are enqueued, claimed and ended, three requests each, each durable; a request's times."
+    cells = _by_clients(here / "life", "POST", "/v1/work", LIFE, asked)
+    rows = []
+    for name, one in cells.items():
+        lives = [[rate / STEPS for rate in some] for some in one.rates()]
+        rows.append(figures.row_of(name, "ours", lives, more=one.more()))
+    return Table("a whole life over HTTP", "items/s", how, rows, better="higher")
+
+
+def _by_clients(folder: Path, method: str, path: str, more_lua: str, asked: Asked) -> dict[str, Cells]:
+    """One server of ours, asked by ever more clients."""
     folder.mkdir()
     url = f"sqlite://{folder}/work.db"
     with work.open(url) as store:
         token = store.agents.add("bench", another=True).token
-    script = http.script_for(folder, "GET", None, token)
-    cells: dict[int, Cells] = {}
+    script = http.script_for(folder, method, None, token)
+    script.write_text(script.read_text() + more_lua)
+    cells: dict[str, Cells] = {}
     with http.running(OURS, url, folder) as (address, pid):
         for _ in range(asked.so_many_rounds(4)):
             for clients in (AT,) if asked.quick else http.CLIENTS:
-                cell = http.measure(f"{address}{EMPTY}", pid, clients, asked.so_many(1, 3), script)
-                cells.setdefault(clients, Cells()).found.append(cell)
-    rows = [
-        figures.row_of(f"kranzq, {clients} at once", "ours", one.rates(), more=one.more())
-        for clients, one in cells.items()
-    ]
-    how = "Requests a second of `GET /v1/agent`: all checks, a token that is looked up, and an answer."
-    return Table("an empty route", "requests/s", how, rows, better="higher")
+                cell = http.measure(f"{address}{path}", pid, clients, asked.so_many(1, 3), script)
+                cells.setdefault(f"kranzq, {clients} at once", Cells()).found.append(cell)
+    return cells
