@@ -16,12 +16,14 @@ from kranzq import work
 from tests.benchmarks import checkouts, figures, http, slow
 from tests.benchmarks.asked import Asked, Kind, Result, Row, Table, Target
 from tests.benchmarks.figures import Rounds
+from tests.benchmarks.http_apps import COMMIT_EACH, FRAMEWORKS
 from tests.benchmarks.places import disk
 from tests.benchmarks.rounds import sing
 
 OURS, STARLETTE = "kranzq", "starlette"
 SLOWER_MS = (0, 1, 5)
-ITEMS_QUICK = 5_000
+ITEMS = (5_000, 150_000)
+"""For a quick look, and else: none may run out of them."""
 AT = 64
 WARM_UP = 16
 CLAIM, EMPTY = "/v1/work/claim", "/v1/agent"
@@ -30,7 +32,7 @@ NOTES = {
     STARLETTE: "the same store, nothing checked",
     "fastapi": "the same store, the shape checked",
     "litestar": "the same store, the shape checked",
-    http.COMMIT_EACH: "the driver alone, nothing checked",
+    COMMIT_EACH: "the driver alone, nothing checked",
 }
 LIFE = """
 local held, made = {}, 0
@@ -85,7 +87,7 @@ def run(asked: Asked) -> Result:
     canary: list[tuple[float, float]] = []
     absent = [
         Row(name, "absent", note=f"not installed here (Python package {name})")
-        for name in http.FRAMEWORKS
+        for name in FRAMEWORKS
         if importlib.util.find_spec(name) is None
     ]
     for milliseconds in SLOWER_MS[:2] if asked.quick else SLOWER_MS:
@@ -103,8 +105,8 @@ def run(asked: Asked) -> Result:
 
 
 def _names(*, slower: bool) -> list[str]:
-    there = [name for name in http.FRAMEWORKS if importlib.util.find_spec(name) is not None]
-    return [OURS, STARLETTE, http.COMMIT_EACH] if slower else [OURS, *there, http.COMMIT_EACH]
+    there = [name for name in FRAMEWORKS if importlib.util.find_spec(name) is not None]
+    return [OURS, STARLETTE, COMMIT_EACH] if slower else [OURS, *there, COMMIT_EACH]
 
 
 def _rounds(
@@ -118,7 +120,7 @@ def _rounds(
         canary.append(sing(here))
         first = number % len(names)
         for name in [*names[first:], *names[:first]]:
-            with _served(name, here, milliseconds, asked.so_many(ITEMS_QUICK, http.ITEMS)) as (address, pid, script):
+            with _served(name, here, milliseconds, asked.so_many(*ITEMS)) as (address, pid, script):
                 http.measure(f"{address}{CLAIM}", pid, WARM_UP, 1, script)
                 for at in clients:
                     cell = http.measure(f"{address}{CLAIM}", pid, at, seconds, script)
@@ -155,11 +157,11 @@ def _table(cells: dict[str, Cells], clients: int, milliseconds: int, absent: Seq
 
 def _targets(cells: dict[str, Cells], milliseconds: int) -> Iterator[Target]:
     ours = cells[OURS].rates()
-    each = figures.ratios(ours, cells[http.COMMIT_EACH].rates())
+    each = figures.ratios(ours, cells[COMMIT_EACH].rates())
     wanted, acceptable = {0: (2.5, 2.0), 1: (10.0, 5.0), 5: (10.0, 5.0)}[milliseconds]
     slower = f", each sync {milliseconds} ms longer" if milliseconds else ""
     what = f"HTTP claim, {AT} clients{slower}"
-    yield figures.rounds_target(what, each, wanted, acceptable, http.COMMIT_EACH, at_most=False)
+    yield figures.rounds_target(what, each, wanted, acceptable, COMMIT_EACH, at_most=False)
     if not milliseconds and STARLETTE in cells:
         same = figures.ratios(ours, cells[STARLETTE].rates())
         yield figures.rounds_target(what, same, 0.6, 0.45, "bare Starlette on the same store", at_most=False)

@@ -145,7 +145,7 @@ def _processes(folder: Path, asked: Asked) -> Result:
     found: dict[int, tuple[float, float, float, float]] = {}
     for processes in PROCESSES:
         with work_queue.queue("sqlite", folder) as (store, url):
-            for _ in range(20):
+            for _ in range(5 if asked.quick else 60):
                 store.enqueue_many([new_item()] * 1000)
             each = work_queue.by_processes(url, processes, seconds)
         waits = [wait for one in each for wait in one]

@@ -32,7 +32,7 @@ from tests import postgres
 
 ANN = Holder("ann")
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
-MINE, CLAIMS = 400, 200
+MINE, CLAIMS = 2_000, 200
 COLUMNS = (
     "id, title, kind, target, target_agent, target_agent_uid, target_group, priority, state, max_attempts, created_by,"
     " created_by_uid, created_at, updated_at, digest, not_before"
