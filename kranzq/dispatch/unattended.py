@@ -11,10 +11,8 @@ from collections.abc import Callable, Container, Iterable
 from typing import TYPE_CHECKING, Protocol
 
 from kranzq.backend import MissionQueue, Unclaimed
-from kranzq.events import Cancelled, emit
 from kranzq.model.claim import Claimed
 from kranzq.model.ids import MissionId
-from kranzq.model.outcome import Outcome
 
 if TYPE_CHECKING:
     from kranzq.dispatch.parts import Parts
@@ -53,13 +51,14 @@ def finish_cancel(queue: ClaimQueue, runs: Runs, mission: MissionId) -> None:
 
     Else whoever parks or queues one would call something approved that the next turn takes out.
     """
-    cancelled = [record for record in runs.records(mission) if record.outcome is Outcome.CANCELLED]
-    if not cancelled:
-        return  # the usual case
+    ended = [record for record in runs.records(mission) if record.outcome is not None and not record.claim]
+    if not ended:
+        return  # the usual case needs none of the imports below
     from kranzq.dispatch.take_back import ends_it  # noqa: PLC0415
+    from kranzq.events import Cancelled, emit  # noqa: PLC0415
 
     with queue.change():
-        files = [one for one in queue.unclaimed((mission,)) if any(ends_it(record, one) for record in cancelled)]
+        files = [one for one in queue.unclaimed((mission,)) if any(ends_it(record, one) for record in ended)]
         gone = queue.take_out(files)
     if gone:
         emit(Cancelled(str(mission), "removed"))
