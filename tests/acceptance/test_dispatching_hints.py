@@ -137,7 +137,7 @@ def test_b33_a_watch_that_never_tells_costs_no_more_than_the_timer(lab: Laborato
     lab.kill(process)
     waits = [float(line) for line in (lab.notes / "waits").read_text().splitlines()]
 
-    assert len(waits) >= 3
+    assert waits  # not one for each: what is queued while it looks is found without a wait
     assert max(waits) <= 1
 
 
