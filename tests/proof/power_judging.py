@@ -40,6 +40,8 @@ class Promised:
     ended: frozenset[str]
     """Missions whose end was told, or recorded by a keeper that has left, or is on the disk: none runs again."""
     damaged_hint: bool
+    open_runs: Counter[str]
+    """How many runs of each mission had begun whose end neither a disk has nor a keeper that has left."""
     forgiven: Counter[str] = field(default_factory=Counter)
 
 
@@ -65,10 +67,18 @@ def promised(recording: Recording, left: Left, learned: Learned) -> Promised:
     """What counts for a state."""
     told = "".join(_told(recording, left.instant))
     recorded = {one.text for one in recording.events[: left.instant] if isinstance(one, Told) and one.path == ENDED}
-    ended = {*_END_TOLD.findall(told), *recorded, *_ends_on_disk(left.state)}
+    ended = {*_END_TOLD.findall(told), *recorded, *(mission for mission, _ in _ends_on_disk(left.state))}
     hint = left.state.tree().get("checkout/.kranz/queue/.seq")
     damaged = hint is not None and not hint.strip().isdigit()
-    return Promised(learned.has_reported(told), frozenset(ended), damaged)
+    return Promised(learned.has_reported(told), frozenset(ended), damaged, _open_runs(recording, left))
+
+
+def _open_runs(recording: Recording, left: Left) -> Counter[str]:
+    events = [one for one in recording.events[: left.instant] if isinstance(one, Told)]
+    begun = Counter(word for one in events if one.path == "notes/ran" for word in one.text.split())
+    by_keepers = Counter(one.text for one in events if one.path == ENDED)
+    on_disk = Counter(mission for mission, _ in set(_ends_on_disk(left.state)))
+    return begun - (by_keepers | on_disk)
 
 
 def _told(recording: Recording, instant: int) -> Iterator[str]:
@@ -77,8 +87,8 @@ def _told(recording: Recording, instant: int) -> Iterator[str]:
             yield event.text
 
 
-def _ends_on_disk(state: State) -> Iterator[str]:
-    """The missions of which a whole record says that they have ended."""
+def _ends_on_disk(state: State) -> Iterator[tuple[str, str]]:
+    """The missions of which a whole record says that they have ended, each with the folder of the run."""
     for path, data in state.tree().items():
         if data is not None and (found := _END.fullmatch(path)):
             try:
@@ -86,7 +96,7 @@ def _ends_on_disk(state: State) -> Iterator[str]:
             except ValueError:
                 continue
             if found[2] == "exit" or (value["state"] == "ended" and value["outcome"] != "interrupted"):
-                yield found[1]
+                yield found[1], path.rpartition("/")[0]
 
 
 def faults_of(
@@ -115,8 +125,9 @@ def _compared(
     seen = _forgiving(found, facts)
     beside = scenario.begin is running
     if scenario.turn or beside:  # of a mission that is approved twice one end tells nothing of the other run
-        facts = replace(facts, ended=frozenset()) if beside else facts
-        seen = Pictures(*(_spared(one, old, facts) for one, old in zip(_both(seen), _both(was), strict=True)))
+        seen = Pictures(
+            *(_spared(one, old, facts, beside=beside) for one, old in zip(_both(seen), _both(was), strict=True))
+        )
     if scenario.argv[0] == "edit" and not facts.reported:
         seen = Pictures(
             *(_half_edited(*three, facts) for three in zip(_both(seen), _both(was), _both(would), strict=True))
@@ -180,9 +191,10 @@ def _forgiven(picture: Picture, facts: Promised) -> Picture:
     return replace(picture, stray=kept, facts=entries | {"what is quarantined": aside, "bad files": bad and len(bad)})  # type: ignore[arg-type]
 
 
-def _spared(picture: Picture, was: Picture, facts: Promised) -> Picture:
-    """A mission whose end is nowhere may have run once more."""
-    again = Counter({mission: 1 for mission in picture.ran if mission not in facts.ended})
+def _spared(picture: Picture, was: Picture, facts: Promised, *, beside: bool) -> Picture:
+    """A mission whose end is nowhere may have run once more; one that is approved twice, for each such run."""
+    once = Counter({mission: 1 for mission in picture.ran if mission not in facts.ended})
+    again = facts.open_runs if beside else once
     facts.forgiven["run again, for no disk had the end"] += sum(
         picture.ran[mission] > was.ran[mission] and mission not in facts.ended for mission in picture.ran
     )
