@@ -7,7 +7,6 @@ correct: killed at any point it leaves nothing that the next dispatcher would no
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -16,6 +15,7 @@ from kranzq.daemon.item_service import ItemService
 from kranzq.daemon.lock_waiter import LockWaiter
 from kranzq.daemon.notify import ServiceManager
 from kranzq.daemon.outage import Outage
+from kranzq.daemon.pause import Pause, Timing
 from kranzq.daemon.single import Single
 from kranzq.daemon.stopping import Stopping, forget_stop, read_stop
 from kranzq.daemon.strays import bury_strays
@@ -36,14 +36,6 @@ AGAIN_S = (0.05, 0.25, 0.5, 1.0, 2.0, 5.0)
 _LAST_LOOKS = 10
 
 
-@dataclass(slots=True)
-class Timing:
-    """How often the daemon looks without being woken, in seconds."""
-
-    scan_s: float = 10.0
-    poll_s: float = 1.0
-
-
 @dataclass
 class Daemon:
     """One daemon. `run` returns when it was stopped."""
@@ -61,6 +53,7 @@ class Daemon:
         """Make what lasts as long as the daemon."""
         self._single = Single(self.parts.checkout)
         self._watcher = Watcher(self.parts.checkout.queue, self.wake)
+        self._pause = Pause(self.wake, self._watcher, self.manager, self.timing)
         self._waiter = LockWaiter(self.parts.busy.wait_until_free, self.wake)
         self._memory = Memory()
         self._backstop = Backstop(self.parts.clock, remembers=True)
@@ -85,7 +78,7 @@ class Daemon:
             forget_stop(self.parts.checkout.queue)
         self.stopping.watch_file(self.parts.checkout.queue, ours)
         self.stopping.listen()
-        self.stopping.tick_s, self.stopping.on_tick = self.manager.ping_every_s, self._ping
+        self.stopping.tick_s, self.stopping.on_tick = self.manager.ping_every_s, self._pause.ping
         try:
             self._watch()
             self.parts.keepers.warm()
@@ -109,7 +102,7 @@ class Daemon:
             self._sweep()
             if pause is None:
                 return
-            self._wait(pause)
+            self._pause.wait(pause)
         self._show()
         self._finish()
 
@@ -130,6 +123,7 @@ class Daemon:
                 self._outage.end()  # other settings may have mended what nothing could be started for
             if (left := self._outage.left(self.parts)) > 0:
                 return min(left, self.timing.scan_s)
+            self._watcher.remember()
             self._names = self.known()  # what a mission removes must be named afterwards
             result = turn(self.parts, self._memory, self._backstop, self.stopping)
         except DaemonRuns:
@@ -163,6 +157,7 @@ class Daemon:
 
     def _after_run(self, ran: Ran) -> float:
         self._ran += 1
+        self._pause.was_for_something()
         self.parts.keepers.warm()
         if not is_environment_fault(ran.ending):
             self._outage.end()
@@ -207,20 +202,20 @@ class Daemon:
             if not isinstance(result, IsBusy):
                 return
             if result.recovered:
-                self._wait(0.05)
+                self._pause.wait(0.05)
                 continue
             self.stopping.wish()  # first: what comes after this look wakes the wait
             if self.stopping.on_stop == "leave" or (result.keeper is None and looks == _LAST_LOOKS):
                 return
             if result.keeper is None:  # a keeper that has recorded the end may still be seen for an instant
                 looks += 1
-                self._wait(AGAIN_S[0])
+                self._pause.wait(AGAIN_S[0])
                 continue
             if self.stopping.on_stop == "end" and not asked:
                 asked = True
                 ask_to_return(self.parts, f"process {os.getpid()}")
             self._waiter.begin()
-            self._wait(self.timing.scan_s)
+            self._pause.wait(self.timing.scan_s)
 
     def _again(self, sentence: str) -> float:
         """A turn that failed as a whole: said once, looked at again soon; nothing is lost by it."""
@@ -267,20 +262,6 @@ class Daemon:
                 )
             )
         return False
-
-    def _wait(self, seconds: float) -> None:
-        if self._watcher.watching == "polling":
-            seconds = min(seconds, self.timing.poll_s)
-        until = time.monotonic() + seconds
-        step = self.manager.ping_every_s
-        while (left := until - time.monotonic()) > 0:
-            if self.wake.wait(left if step is None else min(left, step)):
-                return
-            self._ping()
-
-    def _ping(self) -> None:
-        if self.manager.ping_every_s is not None:
-            self.manager.say("WATCHDOG=1")
 
     def _show(self) -> None:
         self._single.write(

@@ -10,6 +10,7 @@ import contextlib
 import logging
 import os
 import stat
+import time
 
 from watchdog.events import (
     DirDeletedEvent,
@@ -36,6 +37,11 @@ HEARD = frozenset({".stop", ".paused"})
 INSIDE = ("waiting", "inbox")
 """What is enqueued for later may be due before the next look, and other programs drop what they approve."""
 
+GLANCE_S = 0.03
+"""So often a glance is cast at directories that cannot be watched: three calls, a thousandth of a processor."""
+_SAME_TICK_S = 0.02
+"""A directory that changed so shortly before a glance may change once more and look the same: clocks have ticks."""
+
 
 class Watcher:
     """Wakes the loop when a name in the queue changes, or in what waits there."""
@@ -45,6 +51,8 @@ class Watcher:
         self._wake = wake
         self._observer: BaseObserver | None = None
         self._keys: dict[str, tuple[int, int] | None] = {}
+        self._glance: tuple[tuple[int, int, int] | None, ...] = ()
+        self._glanced_at = 0.0
         self.why_polling: str | None = None
 
     @property
@@ -86,6 +94,18 @@ class Watcher:
         alive = self._observer.is_alive() and all(emitter.is_alive() for emitter in self._observer.emitters)
         return alive and all(_key_of(path) == key for path, key in self._keys.items())
 
+    def remember(self) -> None:
+        """Cast a glance, just before the names are read: what changes from then on is new."""
+        self._glance, self._glanced_at = self._glance_now(), time.time()
+
+    def has_changed(self) -> bool:
+        """Whether a name may have appeared since, as far as a glance tells; the timer of the loop bounds the rest."""
+        youngest = max((key[2] for key in self._glance if key is not None), default=0) / 1e9
+        return 0 <= self._glanced_at - youngest < _SAME_TICK_S or self._glance_now() != self._glance
+
+    def _glance_now(self) -> tuple[tuple[int, int, int] | None, ...]:
+        return tuple(_changed_of(path) for path in (self._path, *(f"{self._path}/{name}" for name in INSIDE)))
+
     def stop(self) -> None:
         """End the watch."""
         observer, self._observer = self._observer, None
@@ -102,6 +122,15 @@ def _key_of(path: str) -> tuple[int, int] | None:
     except OSError:
         return None
     return (seen.st_dev, seen.st_ino) if stat.S_ISDIR(seen.st_mode) else None
+
+
+def _changed_of(path: str) -> tuple[int, int, int] | None:
+    """Which directory has the path, and when its names last changed."""
+    try:
+        seen = os.stat(path, follow_symlinks=False)
+    except OSError:
+        return None
+    return seen.st_dev, seen.st_ino, seen.st_mtime_ns
 
 
 class _Handler(FileSystemEventHandler):

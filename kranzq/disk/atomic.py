@@ -8,13 +8,13 @@ the way is not followed. A file becomes visible only when it is complete; `sync`
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import errno
 import itertools
 import os
 import stat
 
 from kranzq.disk import renameat2
+from kranzq.disk.libc import last_error, libc
 from kranzq.disk.modes import is_shared, mode_in
 from kranzq.disk.read import GONE
 from kranzq.errors import KranzqError, Refused, StoreUnavailable
@@ -175,11 +175,11 @@ def remove(dir_fd: int, name: str) -> bool:
 
 def sync_file_system(fd: int) -> None:
     """Make all that was written so far on the file system of `fd` survive a power cut, in one call."""
-    call = getattr(renameat2.libc(), "syncfs", None)
+    call = getattr(libc(), "syncfs", None)
     if call is None:
         os.sync()
     elif call(fd) != 0:
-        code = ctypes.get_errno()
+        code = last_error()
         raise OSError(code, os.strerror(code))
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import struct
+
+from kranzq.disk.libc import libc
 
 _BTIME = 0x800
 _SYMLINK_NOFOLLOW = 0x100
@@ -14,9 +15,11 @@ _SIZE = 256
 
 def born_ns(fd: int) -> int | None:
     """Birth time of an open file in nanoseconds since 1970, or None where system or file system does not tell."""
-    call = getattr(ctypes.CDLL(None, use_errno=True), "statx", None)
+    call = getattr(libc(), "statx", None)
     if call is None:
         return None
+    import ctypes  # noqa: PLC0415 - libc has imported it
+
     buffer = ctypes.create_string_buffer(_SIZE)
     if call(fd, b"", _EMPTY_PATH | _SYMLINK_NOFOLLOW, _BTIME, buffer) != 0:
         return None

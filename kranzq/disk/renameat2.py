@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import os
 
+from kranzq.disk.libc import last_error, libc
+
 NOREPLACE = 1
 EXCHANGE = 2
-_libc: ctypes.CDLL | None = None
 
 
 def rename2(from_fd: int, name: str, to_fd: int, new_name: str, flags: int) -> None:
@@ -17,16 +17,8 @@ def rename2(from_fd: int, name: str, to_fd: int, new_name: str, flags: int) -> N
     if call is None:
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
     if call(from_fd, os.fsencode(name), to_fd, os.fsencode(new_name), flags) != 0:
-        code = ctypes.get_errno()
+        code = last_error()
         raise OSError(code, os.strerror(code), name, None, new_name)
-
-
-def libc() -> ctypes.CDLL:
-    """The C library of this process."""
-    global _libc  # noqa: PLW0603 - loading libc costs 3 ms, which a reading verb need not pay
-    if _libc is None:
-        _libc = ctypes.CDLL(None, use_errno=True)
-    return _libc
 
 
 def kernel_renames(dir_fd: int) -> tuple[bool, bool]:

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shlex
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from kranzq.busy import foreign
 from kranzq.busy import record as busy_record
@@ -20,17 +19,19 @@ from kranzq.busy.lock import BusyLock
 from kranzq.disk.owners import user_name
 from kranzq.dispatch.evidence import Backstop, judge_holder
 from kranzq.dispatch.lock_table import is_flocked
-from kranzq.dispatch.look import LookQueue, Sight
+from kranzq.dispatch.sight import LookQueue, Sight
 from kranzq.liveness import HolderRecord, Place, judge, place_of
 from kranzq.model.checkout import Checkout
 from kranzq.model.claim import Claimed
-from kranzq.model.clock import seconds_of
+from kranzq.model.clock import rfc3339, seconds_of
 from kranzq.model.ids import MissionId
 from kranzq.model.process import Judgement, Liveness
 from kranzq.runs.folder import OUTPUT
 from kranzq.runs.folders import Runs
 from kranzq.runs.holders import LockJudgement, Situation, flock_holders, judge_lock, key_of
-from kranzq.runs.record import RunRecord
+
+if TYPE_CHECKING:
+    from kranzq.runs.record import RunRecord
 
 By = Literal["keeper", "dispatcher", "leftovers", "hidden", "kranz", "claim"]
 
@@ -76,6 +77,19 @@ class BusySeen:
             if self.pid and (owner := os.stat(f"/proc/{self.pid}").st_uid) != os.geteuid():
                 return user_name(owner)
         return None
+
+    def to_json(self) -> dict[str, object]:
+        """Who has it, with the documented keys."""
+        return {
+            "mission": self.mission,
+            "pid": self.pid,
+            "since": rfc3339(self.since) if self.since is not None else None,
+            "run": self.run,
+            "user": self.user,
+            "lastOutput": rfc3339(self.last_output) if self.last_output is not None else None,
+            "leftovers": list(self.leftovers),
+            "text": self.text,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,6 +250,8 @@ def _foreign(text: str, mission: str | None, pid: int | None, lock: LockSeen, pa
     """One of kranz's locks. Where its holder cannot be judged: which file, since when, until when, and what to type."""
     if lock.verdict is not Liveness.UNKNOWN:
         return BusySeen("kranz", text, mission, pid)
+    import shlex  # noqa: PLC0415 - rarely is there a kranz
+
     until = local(lock.changed_at + foreign.BACKSTOP_S)
     text = f"{text} ({path}); if it stays as it is, it is taken for gone at {until}"
     remove = f"rm {'-r ' if lock.is_folder else ''}{shlex.quote(path)}"

@@ -15,8 +15,8 @@ from kranzq.disk.leavings import dead_temporaries
 from kranzq.disk.owners import declared_group, group_name, refuse_foreign_checkout, unsafe_folder
 from kranzq.dispatch.busy_seen import occupancy
 from kranzq.dispatch.daemon_seen import DaemonSeen, HiddenDaemon, look_for_daemon
-from kranzq.dispatch.look import Sight
 from kranzq.dispatch.planted import tracked_notice, unbelieved
+from kranzq.dispatch.sight import Sight
 from kranzq.errors import Refused
 from kranzq.liveness import judge_claim
 from kranzq.model.checkout import Checkout

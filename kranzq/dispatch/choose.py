@@ -14,7 +14,8 @@ from kranzq.backend import Candidate
 from kranzq.busy import record as busy_record
 from kranzq.dispatch.parts import Empty, Memory, OpenQueue, Parts
 from kranzq.dispatch.predecessors import Judged, Predecessors, Verdict
-from kranzq.dispatch.settle import is_same_entry, settle_place
+from kranzq.dispatch.settle import settle_place
+from kranzq.dispatch.tally import is_same_entry
 from kranzq.events import PassedOver, emit
 from kranzq.model.claim import Place
 from kranzq.model.clock import seconds_of, to_ms

@@ -14,8 +14,8 @@ from kranzq.disk.read import Unreadable, read_regular
 from kranzq.dispatch.lock_table import is_flocked
 from kranzq.liveness import judge
 from kranzq.model.clock import rfc3339
+from kranzq.model.json_object import json_object
 from kranzq.model.process import Liveness, ProcessIdentity
-from kranzq.runs.record import load
 
 DAEMON_JSON = ".daemon.json"
 DAEMON_FLOCK = ".daemon.flock"
@@ -59,7 +59,7 @@ def look_for_daemon(queue: int) -> DaemonSeen | HiddenDaemon | None:
         found = read_regular(DAEMON_JSON, dir_fd=queue)
     except Unreadable as fault:
         return HiddenDaemon(f"{DAEMON_JSON} cannot be read: {fault.why}") if is_daemon_locked(queue) else None
-    value = load(found.data) if found is not None and counts(found.stat, queue) else None
+    value = json_object(found.data) if found is not None and counts(found.stat, queue) else None
     process = ProcessIdentity.from_json(value.get("process")) if value is not None else None
     if value is None or process is None:
         if is_daemon_locked(queue):

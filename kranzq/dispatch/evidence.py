@@ -6,12 +6,15 @@ A record that names the claim is judged first; without one the claim's name is a
 from __future__ import annotations
 
 import time
+from typing import TYPE_CHECKING
 
 from kranzq.liveness import boot_time, judge, judge_claim, me
 from kranzq.model.claim import Claimed
 from kranzq.model.clock import Clock
 from kranzq.model.process import Judgement, Liveness
-from kranzq.runs.record import RunRecord
+
+if TYPE_CHECKING:
+    from kranzq.runs.record import RunRecord
 
 BACKSTOP_S = 3600.0
 LIBRARY = "library"

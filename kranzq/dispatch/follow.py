@@ -18,9 +18,9 @@ from kranzq.disk.read import GONE
 from kranzq.dispatch.aside_seen import inbox, quarantined_as
 from kranzq.dispatch.daemon_seen import look_for_daemon
 from kranzq.dispatch.item_seen import still_working
-from kranzq.dispatch.look import LookQueue, OpenLook, distinct
 from kranzq.dispatch.output import Output, Piece, Sink
 from kranzq.dispatch.past import Run
+from kranzq.dispatch.sight import LookQueue, OpenLook, distinct
 from kranzq.liveness import judge
 from kranzq.model.checkout import Checkout
 from kranzq.model.ids import MissionId

@@ -14,11 +14,11 @@ from kranzq.dispatch.item_leases import held_of
 from kranzq.errors import ClaimLost, ItemLost, KranzqError, NotFound
 from kranzq.events import Warned, emit
 from kranzq.model.item_run import ItemOfRun
+from kranzq.model.json_object import json_object
 from kranzq.model.outcome import Ending, Fate, Outcome, Park, Retire, Wait
 from kranzq.model.work import MOST_DELAY_MS
 from kranzq.runs.folder import CANCEL, OUTPUT
 from kranzq.runs.folders import Runs
-from kranzq.runs.record import load
 
 if TYPE_CHECKING:
     from kranzq.backend import MissionQueue
@@ -69,7 +69,7 @@ def give_back_unrecorded(parts: Parts, queue: MissionQueue, claimed: Claimed) ->
     """Give an item back whose run has no record any more, by what its claim's file says. As `hand_in`."""
     assert parts.items is not None
     items = parts.items()
-    item = ItemOfRun.from_json(load(queue.item_content(claimed) or b""))
+    item = ItemOfRun.from_json(json_object(queue.item_content(claimed) or b""))
     if item is not None and items.is_ours(item):
         try:
             items.ask(lambda store: store.release(held_of(item), "the record of its run is gone"))

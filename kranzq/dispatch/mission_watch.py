@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from kranzq.backend.watching import Seen
 from kranzq.dispatch.aside_seen import inbox, mission_of_aside
-from kranzq.dispatch.look import LookQueue, OpenLook, distinct
+from kranzq.dispatch.sight import LookQueue, OpenLook, distinct
 from kranzq.model.checkout import Checkout
 from kranzq.model.claim import Place
 from kranzq.model.clock import rfc3339

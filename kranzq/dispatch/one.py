@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kranzq.dispatch.listed import Listed
-from kranzq.dispatch.look import Sight, entries_of
+from kranzq.dispatch.look import entries_of
 from kranzq.dispatch.past import Run, history
+from kranzq.dispatch.sight import Sight
 from kranzq.dispatch.why import why
 from kranzq.model.ids import MissionId
 from kranzq.model.state import State

@@ -17,10 +17,10 @@ from kranzq.errors import Conflict, NotFound, UsageFault
 from kranzq.model.claim import Place
 from kranzq.model.entry import Entry
 from kranzq.model.ids import MissionId
+from kranzq.model.json_object import json_object
 from kranzq.model.outcome import Outcome, Retire
 from kranzq.model.state import State
 from kranzq.runs.folders import Runs
-from kranzq.runs.record import load
 
 COMPLETE = "complete"
 _ENDED_BADLY = frozenset({"failed", "abandoned"})
@@ -146,7 +146,7 @@ def kranz_status(kranz_fd: int, mission: MissionId) -> str | None:
     finally:
         for fd in fds:
             os.close(fd)
-    value = load(found.data) if found is not None else None
+    value = json_object(found.data) if found is not None else None
     inner = value.get("mission") if value is not None else None
     status = inner.get("status") if isinstance(inner, dict) else None
     return status if isinstance(status, str) else None

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from kranzq.dispatch.aside_seen import inbox
-from kranzq.dispatch.look import LookQueue, distinct
 from kranzq.dispatch.predecessors import kranz_status
+from kranzq.dispatch.sight import LookQueue, distinct
 from kranzq.errors import NotFound, Refused
 from kranzq.model.checkout import Checkout
 from kranzq.model.clock import Clock, SystemClock, rfc3339, seconds_of

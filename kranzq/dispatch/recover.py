@@ -7,13 +7,13 @@ its record is read after the holder's death is proven.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kranzq.busy.lock import Hold
 from kranzq.dispatch.evidence import Backstop, judge_holder
 from kranzq.dispatch.parts import OpenQueue, Parts
-from kranzq.dispatch.settle import Settled, settle
+from kranzq.dispatch.settle import Settled, settle, settle_place
 from kranzq.events import LeftoversEnded, PutBack, emit
 from kranzq.model.claim import Claimed
 from kranzq.model.outcome import Outcome, Return, fate_name
@@ -79,11 +79,12 @@ class Recovery:
     dry_run: bool = False
     confirm: Confirm | None = None
     _ended: list[Leftover] = field(default_factory=list)
+    runs: Runs = field(init=False)
+    """The run folders below the open `.kranz`."""
 
-    @property
-    def runs(self) -> Runs:
-        """The run folders below the open `.kranz`."""
-        return Runs(self.parts.checkout, self.queue.kranz_fd)
+    def __post_init__(self) -> None:
+        """Look where the queue lies."""
+        self.runs = Runs(self.parts.checkout, self.queue.kranz_fd)
 
     def recover(self) -> Report:
         """Judge all claims, move what is gone, then look at the lock."""
@@ -91,7 +92,14 @@ class Recovery:
         spare = frozenset(
             record.nonce for _, record, verdict in judged if record is not None and verdict.verdict is not Liveness.GONE
         )
-        findings = [self._finding(claimed, record, verdict, spare) for claimed, record, verdict in judged]
+        bare = [one for one, record, verdict in judged if record is None and verdict.verdict is Liveness.GONE]
+        put_back = {} if self.dry_run else self._put_back(bare)
+        findings = [
+            self._found(claimed, record, verdict, put_back[claimed.place.name])
+            if claimed.place.name in put_back
+            else self._finding(claimed, record, verdict, spare)
+            for claimed, record, verdict in judged
+        ]
         moved = sum(finding.action.startswith(_MOVED) for finding in findings)
         lock, left, cannot_look, keeper = self._look_at_lock(spare)
         return Report(tuple(findings), lock, left, cannot_look, tuple(self._ended), moved, keeper)
@@ -101,19 +109,44 @@ class Recovery:
         verdict = judge_holder(claimed, record, self.backstop, in_hand=self.hold is not None)
         return record, verdict
 
+    def _put_back(self, bare: Sequence[Claimed]) -> dict[str, str]:
+        """What became of claims that no record names: nothing ran for them, so one change of names does for many."""
+        done: dict[str, str] = {}
+        for first in range(0, len(bare), _AT_ONCE):
+            with self.queue.change():
+                for claimed in bare[first : first + _AT_ONCE]:
+                    place = claimed.place
+                    # read only now: before the holder was proven gone it could still have written
+                    if place.is_item or self.runs.are_hidden(place.mission) or self._record_again(claimed) is not None:
+                        continue
+                    there = self.queue.still_there(claimed)
+                    settled = settle_place(self.parts, self.queue, self.runs, place, None) if there else None
+                    done[place.name] = _action(settled)
+        return done
+
+    @staticmethod
+    def _found(
+        claimed: Claimed,
+        record: RunRecord | None,
+        judged: Judgement,
+        action: str,
+        left: tuple[Leftover, ...] = (),
+    ) -> Finding:
+        return Finding(
+            claimed.place.name,
+            str(claimed.place.mission),
+            judged.verdict,
+            judged.evidence,
+            action,
+            record.run if record is not None else None,
+            record is not None,
+            record is None and claimed.suffix is None and judged.verdict is Liveness.ALIVE,
+            left,
+        )
+
     def _finding(self, claimed: Claimed, record: RunRecord | None, judged: Judgement, spare: frozenset[str]) -> Finding:
         def found(action: str, left: tuple[Leftover, ...] = ()) -> Finding:
-            return Finding(
-                claimed.place.name,
-                str(claimed.place.mission),
-                judged.verdict,
-                judged.evidence,
-                action,
-                record.run if record is not None else None,
-                record is not None,
-                record is None and claimed.suffix is None and judged.verdict is Liveness.ALIVE,
-                left,
-            )
+            return self._found(claimed, record, judged, action, left)
 
         if judged.verdict is not Liveness.GONE:
             return found("left alone")
@@ -142,18 +175,24 @@ class Recovery:
     def _leftovers_of(self, record: RunRecord, spare: frozenset[str]) -> tuple[Leftover, ...]:
         return self._look(record, spare).leftovers
 
-    def _look(self, record: RunRecord, spare: frozenset[str]) -> Seen:
+    def _look(self, record: RunRecord, spare: frozenset[str], locks: Sequence[int] = ()) -> Seen:
         return look(
             self.parts.checkout.root,
+            locks=locks,
             nonces=(record.nonce,),
             spare_nonces=spare,
             spare=reported_survivors(self.runs, record),
         )
 
     def _end_leftovers_of(self, record: RunRecord, spare: frozenset[str]) -> tuple[Leftover, ...]:
-        done = end(lambda: self._look(record, spare), grace=self.parts.settings.grace_s)
+        """End them, and in the same grace what holds the busy lock without a mark; those of the run that are left."""
+        locks = () if self.hold is not None else self.parts.busy.open_unlocked(self.queue.fd)
+        try:
+            done = end(lambda: self._look(record, spare, locks), grace=self.parts.settings.grace_s)
+        finally:
+            _close(locks)
         self._note_ended(str(record.mission), done.ended)
-        return done.remaining
+        return tuple(one for one in done.remaining if one.net == "mark")
 
     def _look_at_lock(
         self, spare: frozenset[str]
@@ -204,6 +243,7 @@ class Recovery:
 
 
 _MOVED = ("put back", "settled")
+_AT_ONCE = 100
 
 
 def reported_survivors(runs: Runs, record: RunRecord) -> Mapping[int, int | None]:

@@ -25,7 +25,7 @@ from kranzq.dispatch.amend import (
     unpark_in,
 )
 from kranzq.dispatch.predecessors import refuse_endless
-from kranzq.dispatch.settle import is_same_entry
+from kranzq.dispatch.tally import is_same_entry
 from kranzq.dispatch.unattended import settle_unattended
 from kranzq.errors import BadEntry, Conflict, NoSuchMission, Refused
 from kranzq.events import Edited, emit

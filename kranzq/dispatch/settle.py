@@ -7,7 +7,7 @@ that was recorded is taken, and only then carried out. A crash in between leaves
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from kranzq.backend import MissionQueue
@@ -16,17 +16,17 @@ from kranzq.dispatch.aftermath import tree_left
 from kranzq.dispatch.evidence import LIBRARY
 from kranzq.dispatch.parts import Parts
 from kranzq.dispatch.retention import is_gone
+from kranzq.dispatch.tally import counters_of
 from kranzq.events import Ended, PutBack, emit
-from kranzq.liveness import boot_id
 from kranzq.model.claim import Claimed, Place
 from kranzq.model.clock import rfc3339, seconds_of
 from kranzq.model.item_policy import decide_item
 from kranzq.model.outcome import Ending, Fate, NotStarted, Outcome, Retire, Return, Rotate, fate_name
-from kranzq.model.policy import Counters, decide
+from kranzq.model.policy import decide
 from kranzq.model.tree import Tree
 from kranzq.runs.folder import CANCEL, RunFolder
 from kranzq.runs.folders import Runs
-from kranzq.runs.record import EntryIdentity, ExitRecord, RunRecord
+from kranzq.runs.record import ExitRecord, RunRecord
 
 _BROUGHT_BACK = frozenset({Outcome.INTERRUPTED, Outcome.NOT_STARTED, Outcome.NEVER_BEGAN})
 
@@ -195,32 +195,6 @@ def ending_of(record: RunRecord, end: ExitRecord | None, *, cancel: bool) -> End
     if ending.outcome in _BROUGHT_BACK:
         return replace(ending, outcome=Outcome.CANCELLED, cancel_wished=True)
     return replace(ending, cancel_wished=True)
-
-
-def counters_of(records: Iterable[RunRecord], record: RunRecord) -> Counters:
-    """What earlier runs of the same entry came to. Interruptions count within one start of the machine."""
-    same = [
-        one
-        for one in records
-        if one.run != record.run and one.state == "ended" and is_same_entry(one.entry, record.entry)
-    ]
-    here = boot_id()
-    deferred = [seconds for one in same if one.outcome is Outcome.DEFERRED if (seconds := seconds_of(one.ended_at))]
-    return Counters(
-        failures=sum(one.outcome in {Outcome.FAILED, Outcome.TIMED_OUT} for one in same),
-        deferrals=sum(one.outcome is Outcome.DEFERRED for one in same),
-        interruptions=sum(
-            one.outcome is Outcome.INTERRUPTED and one.counted and one.keeper.boot_id == here for one in same
-        ),
-        first_deferred_at=min(deferred, default=None),
-    )
-
-
-def is_same_entry(one: EntryIdentity, other: EntryIdentity) -> bool:
-    """Whether two runs took the same entry: by its id, else by name, inode and birth time."""
-    if one.id is not None or other.id is not None:
-        return one.id == other.id
-    return (one.name, one.inode, one.born_ns) == (other.name, other.inode, other.born_ns)
 
 
 @contextlib.contextmanager

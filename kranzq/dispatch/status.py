@@ -8,8 +8,9 @@ from __future__ import annotations
 import itertools
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from kranzq import __version__
 from kranzq.dispatch.aside_seen import inbox_names
@@ -18,17 +19,18 @@ from kranzq.dispatch.daemon_seen import DaemonSeen, HiddenDaemon, look_for_daemo
 from kranzq.dispatch.item_seen import CLEAR, awaits_hand_in
 from kranzq.dispatch.item_seen import sentence as item_sentence
 from kranzq.dispatch.kranz_seen import kranz_says
-from kranzq.dispatch.look import Sight, distinct, fate_of_bad
-from kranzq.dispatch.wait_seen import Waits
+from kranzq.dispatch.sight import Sight, distinct, fate_of_bad
 from kranzq.liveness import start_ticks
 from kranzq.model.claim import Place
 from kranzq.model.clock import rfc3339
 from kranzq.model.process import Liveness
 from kranzq.model.state import State
 from kranzq.runs.folders import Runs
-from kranzq.runs.record import RunRecord
 from kranzq.trust.mac import Signature
 from kranzq.trust.may_run import PermitKind
+
+if TYPE_CHECKING:
+    from kranzq.runs.record import RunRecord
 
 _END_PATIENCE_S = 1.5  # a keeper records an end at once, or after the second in which it waits for a TERM of its own
 _LOOK_AGAIN_S = 0.05
@@ -75,7 +77,7 @@ class Status:
             "repo": self.repo,
             "version": __version__,
             "daemon": self.daemon.to_json() if isinstance(self.daemon, DaemonSeen) else None,
-            "busy": _busy_json(self.busy) | {"kranzStatus": self.kranz} if self.busy is not None else None,
+            "busy": self.busy.to_json() | {"kranzStatus": self.kranz} if self.busy is not None else None,
             **self.counts,
             "paused": self.paused,
             "claims": [claim.to_json() for claim in self.claims],
@@ -95,8 +97,8 @@ def nothing_there(repo: str) -> Status:
     return Status(repo, None, None, dict.fromkeys(COUNTED, 0), None, ())
 
 
-def status(sight: Sight, thresholds: Thresholds | None = None) -> Status:
-    """Look at everything once."""
+def status(sight: Sight, thresholds: Callable[[], Thresholds] = Thresholds) -> Status:
+    """Look at everything once. `thresholds` are asked for only when a mission runs."""
     queue = sight.queue
     places = sorted(distinct(queue.places()), key=lambda place: (place.priority, place.number))
     seen = occupancy(sight)
@@ -114,7 +116,7 @@ def status(sight: Sight, thresholds: Thresholds | None = None) -> Status:
     }
     due = [place.due_ms for place in places if place.state is State.WAITING and place.due_ms is not None]
     warnings = [
-        *_about_busy(sight, seen.busy, seen.claims, thresholds or Thresholds()),
+        *_about_busy(sight, seen.busy, seen.claims, thresholds),
         *_about_claims(seen.claims),
         *trust.warnings,
         *(Notice(*notice) for notice in sight.notices),
@@ -142,8 +144,12 @@ def status(sight: Sight, thresholds: Thresholds | None = None) -> Status:
 
 def _waits(sight: Sight, places: Iterable[Place]) -> Iterable[str]:
     """The first of those that wait for more than a time that was asked for, each with the reason."""
-    waits = Waits(Runs(sight.checkout, sight.queue.kranz_fd), lambda: places)
     waiting = sorted((one for one in places if one.state is State.WAITING), key=lambda one: one.due_ms or 0)
+    if not waiting:
+        return ()
+    from kranzq.dispatch.wait_seen import Waits  # noqa: PLC0415 - rarely does anything wait
+
+    waits = Waits(Runs(sight.checkout, sight.queue.kranz_fd), lambda: places)
     read = ((one, entry) for one in waiting if (entry := sight.queue.read(one)) is not None)
     texts = (f"{one.mission}: {text}" for one, entry in read if (text := waits.seen(one, entry).text))
     return itertools.islice(texts, _SHOWN)
@@ -179,7 +185,7 @@ class _Trust:
 
 
 def _about_busy(
-    sight: Sight, busy: BusySeen | None, claims: Iterable[ClaimSeen], thresholds: Thresholds
+    sight: Sight, busy: BusySeen | None, claims: Iterable[ClaimSeen], thresholds: Callable[[], Thresholds]
 ) -> Iterable[Notice]:
     if busy is None:
         return
@@ -189,12 +195,12 @@ def _about_busy(
         yield Notice("whether a kranz works here cannot be told by its lock", busy.clear)
     if busy.mission is None or busy.run is None or busy.by != "keeper":
         return
-    mission, now = busy.mission, sight.clock.now()
-    if busy.since is not None and now - busy.since > thresholds.long_run_s:
-        longer = _length(thresholds.long_run_s)
+    mission, now, most = busy.mission, sight.clock.now(), thresholds()
+    if busy.since is not None and now - busy.since > most.long_run_s:
+        longer = _length(most.long_run_s)
         yield Notice(f"mission {mission} has run for more than {longer}", f"See what it says: kranzq logs -f {mission}")
     spoke = busy.last_output or busy.since
-    if spoke is not None and now - spoke > thresholds.long_silence_s:
+    if spoke is not None and now - spoke > most.long_silence_s:
         yield Notice(
             f"mission {mission} has said nothing for {_length(now - spoke)}", f"To end it: kranzq cancel {mission}"
         )
@@ -271,19 +277,6 @@ def _about_daemon(daemon: DaemonSeen | HiddenDaemon | None) -> Iterable[Notice]:
             yield Notice(f"the daemon is of version {version}, this is {__version__}", "Restart it when you like")
         case _:
             pass
-
-
-def _busy_json(busy: BusySeen) -> dict[str, object]:
-    return {
-        "mission": busy.mission,
-        "pid": busy.pid,
-        "since": rfc3339(busy.since) if busy.since is not None else None,
-        "run": busy.run,
-        "user": busy.user,
-        "lastOutput": rfc3339(busy.last_output) if busy.last_output is not None else None,
-        "leftovers": list(busy.leftovers),
-        "text": busy.text,
-    }
 
 
 def _length(seconds: float) -> str:

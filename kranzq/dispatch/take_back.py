@@ -15,7 +15,7 @@ from typing import Protocol
 
 from kranzq.backend import Unclaimed
 from kranzq.disk import atomic
-from kranzq.dispatch.settle import is_same_entry
+from kranzq.dispatch.tally import is_same_entry
 from kranzq.liveness import me
 from kranzq.model.claim import Claimed
 from kranzq.model.clock import rfc3339

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from kranzq.dispatch.predecessors import Predecessors, Verdict
-from kranzq.dispatch.settle import counters_of
+from kranzq.dispatch.tally import counters_of
 from kranzq.model.claim import Place
 from kranzq.model.entry import Entry
 from kranzq.model.outcome import Outcome, Rotate, Wait

@@ -14,7 +14,7 @@ from kranzq.dispatch.daemon_seen import DaemonSeen, HiddenDaemon, look_for_daemo
 from kranzq.dispatch.item_seen import CLEAR, awaits_hand_in
 from kranzq.dispatch.item_seen import sentence as item_sentence
 from kranzq.dispatch.kranz_seen import kranz_says
-from kranzq.dispatch.look import BadFile, Sight, distinct, fate_of_bad, name_of_bad, state_of_bad
+from kranzq.dispatch.sight import BadFile, Sight, distinct, fate_of_bad, name_of_bad, state_of_bad
 from kranzq.dispatch.status import about_keeper
 from kranzq.dispatch.wait_seen import Waits
 from kranzq.errors import NoSuchMission

@@ -10,14 +10,17 @@ import json
 import os
 import time
 from dataclasses import dataclass
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from kranzq.disk import atomic
 from kranzq.disk.modes import counts, is_shared, mode_in
 from kranzq.disk.read import ENTRY_LIMIT, GONE, RECORD_LIMIT, Unreadable, open_folder, read_regular
 from kranzq.model.clock import rfc3339, seconds_of
 from kranzq.model.ids import MissionId
-from kranzq.runs.record import ExitRecord, RunRecord, load, parse, parse_exit, render
+from kranzq.model.json_object import json_object
+
+if TYPE_CHECKING:
+    from kranzq.runs.record import ExitRecord, RunRecord
 
 RUN, EXIT, OUTPUT, LOG = "run.json", "exit.json", "output.log", "keeper.log"
 CANCEL, RETURN, STUCK = "cancel.json", "return.json", "stuck.json"
@@ -44,6 +47,8 @@ class RunFolder:
 
     def write(self, record: RunRecord, *, sync: bool) -> RunRecord:
         """Replace `run.json`. Only the end is synced: everything before it is repeated by it."""
+        from kranzq.runs.record import render  # noqa: PLC0415 - where nothing has run there is no record
+
         atomic.replace(self.fd, RUN, render(record), sync=sync)
         if sync:
             self._sync_above()
@@ -57,21 +62,31 @@ class RunFolder:
         return self._ours(_read(self.fd, RUN)) or self._ours(self._copy_in_end())
 
     def _ours(self, data: bytes | None) -> RunRecord | None:
-        record = parse(data) if data is not None else None
+        if data is None:
+            return None
+        from kranzq.runs.record import parse  # noqa: PLC0415 - where nothing has run there is no record
+
+        record = parse(data)
         return record if record is not None and (record.mission, record.run) == (self.mission, self.run) else None
 
     def _copy_in_end(self) -> bytes | None:
-        value = load(data) if (data := _read(self.fd, EXIT)) is not None else None
+        value = json_object(data) if (data := _read(self.fd, EXIT)) is not None else None
         copy = value.get("record") if value is not None else None
-        record = parse(copy.encode("utf-8", "replace")) if isinstance(copy, str) else None
-        return (
-            render(record) if record is not None and value is not None and record.nonce == value.get("nonce") else None
-        )
+        if value is None or not isinstance(copy, str):
+            return None
+        from kranzq.runs.record import parse, render  # noqa: PLC0415 - where nothing has run there is no record
+
+        record = parse(copy.encode("utf-8", "replace"))
+        return render(record) if record is not None and record.nonce == value.get("nonce") else None
 
     def read_exit(self, nonce: str) -> ExitRecord | None:
         """The keeper's record of the end, if it is of the run with this nonce."""
         data = _read(self.fd, EXIT)
-        return parse_exit(data, nonce) if data is not None else None
+        if data is None:
+            return None
+        from kranzq.runs.record import parse_exit  # noqa: PLC0415 - where nothing has run there is no record
+
+        return parse_exit(data, nonce)
 
     def wish(self, name: str, who: str, why: str) -> None:
         """Leave a wish for the keeper, synced: `cancel.json` or `return.json`.
@@ -89,11 +104,11 @@ class RunFolder:
     def wished(self, name: str) -> dict[str, object] | None:
         """A wish that lies here; an unreadable one still is a wish."""
         data = _read(self.fd, name)
-        return None if data is None else (load(data) or {})
+        return None if data is None else (json_object(data) or {})
 
     def stuck(self) -> list[object]:
         """Processes that would not die, as the keeper named them."""
-        value = load(data) if (data := _read(self.fd, STUCK)) is not None else None
+        value = json_object(data) if (data := _read(self.fd, STUCK)) is not None else None
         found = value.get("stuck") if value is not None else None
         return found if isinstance(found, list) else []
 

@@ -9,6 +9,7 @@ import contextlib
 import errno
 import os
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from kranzq.disk import atomic
 from kranzq.disk.modes import counts
@@ -18,7 +19,9 @@ from kranzq.errors import StoreUnavailable
 from kranzq.model.checkout import Checkout
 from kranzq.model.ids import MissionId
 from kranzq.runs.folder import RunFolder
-from kranzq.runs.record import RunRecord
+
+if TYPE_CHECKING:
+    from kranzq.runs.record import RunRecord
 
 _TRIES = 100
 _DIGITS = 9
@@ -53,6 +56,10 @@ class Runs:
 
     def numbers(self, mission: MissionId) -> list[int]:
         """The numbers of a mission's runs, oldest first."""
+        try:
+            os.stat(f"missions/{mission}", dir_fd=self.kranz, follow_symlinks=False)
+        except OSError:
+            return []  # most missions have not run yet: one call tells
         names = self._names("missions", mission, "dispatch")
         numbers = (int(name) for name in names if name.isascii() and name.isdigit() and len(name) <= _DIGITS)
         return sorted(number for number in numbers if number > 0 and _name(number) in names)
@@ -115,14 +122,15 @@ class Runs:
         return f"{self.checkout.missions}/{mission}/dispatch"
 
     def _open(self, *names: str) -> int | None:
-        parent = os.dup(self.kranz)
+        parent = self.kranz
         for name in names:
             try:
                 fd = open_folder(name, dir_fd=parent)
             except OSError:
                 return None
             finally:
-                os.close(parent)
+                if parent != self.kranz:
+                    os.close(parent)
             if not counts(os.fstat(fd), self.kranz):
                 os.close(fd)
                 return None

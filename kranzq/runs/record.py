@@ -14,6 +14,7 @@ from kranzq import __version__
 from kranzq.errors import BadMissionId
 from kranzq.model.ids import MissionId
 from kranzq.model.item_run import ItemOfRun
+from kranzq.model.json_object import json_object
 from kranzq.model.outcome import Ending, Fate, NotStarted, Outcome, fate_from_json, fate_to_json
 from kranzq.model.process import ProcessIdentity
 from kranzq.model.tree import Tree
@@ -116,7 +117,7 @@ def render(record: RunRecord) -> bytes:
 
 def parse(data: bytes) -> RunRecord | None:
     """The record in a file's bytes, or None when it is none: nothing is believed in part."""
-    value = load(data)
+    value = json_object(data)
     if value is None:
         return None
     keeper = ProcessIdentity.from_json(value.get("keeper"))
@@ -181,7 +182,7 @@ class ExitRecord:
 
 def parse_exit(data: bytes, nonce: str) -> ExitRecord | None:
     """The end in `exit.json`, or None when it is none of the run with this nonce."""
-    value = load(data)
+    value = json_object(data)
     if value is None or value.get("nonce") != nonce or not isinstance(value.get("started"), bool):
         return None
     survivors = value.get("survivors")
@@ -198,15 +199,6 @@ def parse_exit(data: bytes, nonce: str) -> ExitRecord | None:
 def is_nonce(value: object) -> bool:
     """Whether a value is exactly 32 lowercase hex digits."""
     return isinstance(value, str) and len(value) == _NONCE and _HEX.issuperset(value)
-
-
-def load(data: bytes) -> dict[str, object] | None:
-    """A JSON object of a record, or None."""
-    try:
-        value = json.loads(data)
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None
 
 
 _WHYS = {

@@ -7,7 +7,6 @@ about another path counts for nothing. Keys of a record that this version does n
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
 
@@ -92,6 +91,8 @@ class Approvals:
             os.close(fd)
 
     def _path(self, root: str) -> str:
+        import hashlib  # noqa: PLC0415 - it costs 4 ms, and most looks need no approval
+
         name = hashlib.sha256(os.fsencode(root)).hexdigest()
         return f"{self._state}/trust/{name}.json"
 

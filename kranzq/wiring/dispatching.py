@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 def daemon(checkout: Checkout, environ: Mapping[str, str], flags: Mapping[str, object]) -> Daemon:
     """A daemon for this checkout, ready to run."""
     from kranzq.config.checkout import Renewal
-    from kranzq.daemon.loop import Daemon, Timing
+    from kranzq.daemon.loop import Daemon
     from kranzq.daemon.notify import ServiceManager
+    from kranzq.daemon.pause import Timing
     from kranzq.daemon.stopping import Stopping, on_stop_here
     from kranzq.daemon.wake import Wake
     from kranzq.dispatch.planted import tracked_notice

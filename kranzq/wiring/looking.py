@@ -13,7 +13,7 @@ from kranzq.wiring.queues import open_look
 from kranzq.wiring.trusting import approvals, keyring
 
 if TYPE_CHECKING:
-    from kranzq.dispatch.look import Sight
+    from kranzq.dispatch.sight import Sight
     from kranzq.dispatch.status import Thresholds
     from kranzq.dispatch.why import Reason
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @contextlib.contextmanager
 def open_sight(checkout: Checkout, environ: Mapping[str, str]) -> Iterator[Sight | None]:
     """All that `list`, `status` and `why` look with, None where the checkout has no queue."""
-    from kranzq.dispatch.look import RememberedKeys, Sight
+    from kranzq.dispatch.sight import RememberedKeys, Sight
     from kranzq.trust.may_run import Gate
 
     with open_look(checkout) as queue:

@@ -69,8 +69,9 @@ class Missions:
         from kranzq.dispatch.status import nothing_there, status
 
         with looking.open_sight(self.checkout, self.environ) as sight:
-            thresholds = looking.status_thresholds(self.checkout, self.environ)
-            return status(sight, thresholds) if sight is not None else nothing_there(self.checkout.root)
+            if sight is None:
+                return nothing_there(self.checkout.root)
+            return status(sight, lambda: looking.status_thresholds(self.checkout, self.environ))
 
     def counts(self) -> dict[str, int]:
         """How many entries are in each state, by names alone: cheap, and nothing is verified."""

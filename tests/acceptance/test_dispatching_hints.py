@@ -9,8 +9,10 @@ import signal
 import sys
 import time
 
+import psutil
 import pytest
 
+from kranzq.liveness import HolderRecord, kranz_token
 from kranzq.model.entry import Entry, Own, render
 from kranzq.model.ids import MissionId
 from kranzq.trust.mac import sign
@@ -124,6 +126,39 @@ def test_b31_without_watches_a_daemon_polls_and_says_so(lab: Laboratory, what: s
 
     assert record["watching"] == "polling" in shown
     assert lab.log().count("cannot be watched") == 1
+
+
+@pytest.mark.system("unshare")
+def test_a_daemon_that_polls_sees_a_change_long_before_its_timer(lab: Laboratory) -> None:
+    """A glance at the directories tells that something appeared: in the queue, in what waits, in the inbox."""
+    configure("[daemon]\nscan_seconds = 3600\npoll_seconds = 3600\n")
+    lab.daemon(before=("unshare", "-Ur", "sh", "-c", LIMITED.format(what="watches"), "sh"))
+    for number in range(5):
+        lab.enqueue(f"m{number}")
+        through(lab, f"m{number}")
+
+    dropped = lab.queue / "inbox" / ".dropped"
+    dropped.write_text('{"missionId": "dropped"}')
+    dropped.rename(lab.queue / "inbox" / "dropped")
+    wait_for(lambda: not dropped.with_name("dropped").exists(), "it is admitted")
+
+
+@pytest.mark.system("unshare")
+def test_a_daemon_that_polls_is_at_rest_while_a_kranz_has_the_checkout(lab: Laboratory) -> None:
+    """What each of its looks changes in the queue does not make it look ever faster."""
+    lab.run("init")
+    lock = lab.queue / ".repo.busy.lock"
+    lock.write_bytes(HolderRecord(os.getpid(), int(time.time()), kranz_token(os.getpid()) or "", 0).render())
+    daemon = lab.daemon(before=("unshare", "-Ur", "sh", "-c", LIMITED.format(what="watches"), "sh"))
+    lab.enqueue("m1")
+    wait_for(lambda: "kranz's busy lock" in lab.log(), "it waits")
+    before, began = psutil.Process(daemon.pid).cpu_times(), time.monotonic()
+    wait_for(lambda: time.monotonic() > began + 3, "three seconds")
+    after = psutil.Process(daemon.pid).cpu_times()
+    lock.unlink()
+    through(lab, "m1")
+
+    assert after.user + after.system - before.user - before.system < 0.3
 
 
 def test_b33_a_watch_that_never_tells_costs_no_more_than_the_timer(lab: Laboratory) -> None:

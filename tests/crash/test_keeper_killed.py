@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.laboratory import REPO, Laboratory, wait_for
+from tests.scenes import configure
 
 pytestmark = [pytest.mark.crash, pytest.mark.slow]
 KEEPER = REPO / "kranzq" / "keeper.py"
@@ -119,6 +120,31 @@ def test_what_lost_its_environment_still_holds_the_tree(lab: Laboratory, *, both
 
     assert lab.outcomes("m1") == ["interrupted", "succeeded"]
     assert lab.told() == ["start m1", "start m2", "end m2"]
+    lab.assert_nothing_left()
+
+
+def test_leftovers_with_and_without_a_mark_get_one_grace_together(lab: Laboratory) -> None:
+    """Neither hears TERM: the next dispatcher waits once for both, and tells of both in one line."""
+    configure("[mission]\ngrace_seconds = 0.5\n")
+    deaf = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
+    words = shlex.join([sys.executable, "-I", "-S", "-c", deaf])
+    both = f"env -i setsid {words} & setsid {words} & echo start m1 >> {lab.notes}/told; wait"
+    lab.enqueue("m1", "/bin/sh", "-c", f"if ! test -e {lab.notes}/again; then {both}; fi")
+    drain = lab.start(lab.command("drain"))
+
+    def deaf_ones() -> list[int]:
+        return [pid for pid, line in lab.processes().items() if line.startswith(sys.executable) and deaf in line]
+
+    wait_for(lambda: len(deaf_ones()) == 2 and lab.count("start", "m1"), "both are there")
+    left = deaf_ones()
+    (lab.notes / "again").touch()
+    lab.kill(drain)
+    os.kill(lab.keeper("m1"), signal.SIGKILL)
+    done = lab.run("drain")
+    (line,) = [line for line in (done.stdout + done.stderr).splitlines() if "proven gone" in line]
+
+    assert "leftovers of m1 ended" in line
+    assert all(str(pid) in line for pid in left)
     lab.assert_nothing_left()
 
 

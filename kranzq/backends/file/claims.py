@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from kranzq.backend import Candidate
 from kranzq.backends.file.entries import place_of
@@ -51,9 +51,11 @@ def take(folders: Folders, candidate: Candidate, pid: int, suffix: str) -> Claim
 
 def listed(folders: Folders) -> Iterator[Claimed]:
     """All claims that lie in the queue. Text that only looks like one is none, and so is what git brought along."""
-    for name in sorted(name for name in names_in(folders.queue) if CLAIM_MARK in name or name.startswith(ITEM_MARK)):
+    marked = sorted(name for name in names_in(folders.queue) if CLAIM_MARK in name or name.startswith(ITEM_MARK))
+    brought = _brought_along(folders, marked)
+    for name in marked:
         parsed = parse_item_name(name) or parse_claim_name(name)
-        if parsed is None or _is_tracked(folders, name):
+        if parsed is None or name in brought:
             continue
         try:
             seen = os.stat(name, dir_fd=folders.queue, follow_symlinks=False)
@@ -64,8 +66,9 @@ def listed(folders: Folders) -> Iterator[Claimed]:
 
 def strange(folders: Folders) -> list[str]:
     """Names that bear the mark of a claim and are none: never probed, named for a person."""
-    marked = (name for name in names_in(folders.queue) if CLAIM_MARK in name)
-    return sorted(name for name in marked if parse_claim_name(name) is None or _is_tracked(folders, name))
+    marked = [name for name in names_in(folders.queue) if CLAIM_MARK in name]
+    brought = _brought_along(folders, marked)
+    return sorted(name for name in marked if parse_claim_name(name) is None or name in brought)
 
 
 def still_there(folders: Folders, claimed: Claimed) -> bool:
@@ -97,10 +100,16 @@ def _claimed(name: ClaimName, seen: os.stat_result) -> Claimed:
     )
 
 
-def _is_tracked(folders: Folders, name: str) -> bool:
-    from kranzq.disk.tracked import is_tracked  # noqa: PLC0415 - only where a claim lies
+def _brought_along(folders: Folders, names: Sequence[str]) -> frozenset[str]:
+    """Those of the names that git tracks: no process of this checkout made them."""
+    if not names:
+        return frozenset()
+    from kranzq.disk.tracked import tracked  # noqa: PLC0415 - only where a claim lies
 
-    return is_tracked(folders.checkout.root, f".kranz/queue/{name}") is True
+    root, paths = folders.checkout.root, {name: f".kranz/queue/{name}" for name in names}
+    # a folder under such a name may be a repository itself
+    known = tracked(root, *(path for path in paths.values() if os.path.isdir(f"{root}/{path}")))
+    return frozenset(name for name, path in paths.items() if known.has(path) is True) if known.names else frozenset()
 
 
 def _exists(dir_fd: int, name: str) -> bool:
