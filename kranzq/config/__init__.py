@@ -6,6 +6,7 @@ flags. Surfaces make the value and hand its parts on; nothing below knows where 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -149,7 +150,7 @@ class Config:
 
         `checkout_settings` has the form of the file; `flags` has whole names (`mission.timeout`), None = not given.
         """
-        values = {setting.name: setting.parse(setting.default) for setting in SETTINGS}
+        values = dict(_defaults())
         path = config_path(environ)
         values |= _from_tables(path, read_settings(path))
         values |= _from_tables(".kranz/kranzq.toml", checkout_settings or {})
@@ -164,6 +165,11 @@ class Config:
             HookSettings(**_table(values, "hooks")),
             _backends(values["backends"]),
         )
+
+
+@functools.cache
+def _defaults() -> Mapping[str, object]:
+    return {setting.name: setting.parse(setting.default) for setting in SETTINGS}
 
 
 def _table(values: Mapping[str, object], table: str) -> dict[str, Any]:

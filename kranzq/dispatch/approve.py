@@ -180,7 +180,7 @@ class _Approval:
                 raise _HasEnded(last)
         if self._request.after:
             self._check_predecessors(runs)
-        if self._queue.places(mission):  # only --again gets here beside another entry of the mission
+        if self._request.again and self._queue.places(mission):  # nothing else gets here beside another entry
             self._refuse_other_files("running")
         self._undo.callback(self._inputs.remove_empty)
         if self._request.files:

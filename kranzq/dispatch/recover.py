@@ -117,12 +117,16 @@ class Recovery:
                 for claimed in bare[first : first + _AT_ONCE]:
                     place = claimed.place
                     # read only now: before the holder was proven gone it could still have written
-                    if place.is_item or self.runs.are_hidden(place.mission) or self._record_again(claimed) is not None:
+                    if place.is_item or (self.runs.may_have(place.mission) and not self._is_bare(claimed)):
                         continue
                     there = self.queue.still_there(claimed)
                     settled = settle_place(self.parts, self.queue, self.runs, place, None) if there else None
                     done[place.name] = _action(settled)
         return done
+
+    def _is_bare(self, claimed: Claimed) -> bool:
+        """Whether no record names the claim, as far as this user may look."""
+        return not self.runs.are_hidden(claimed.place.mission) and self._record_again(claimed) is None
 
     @staticmethod
     def _found(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from kranzq.disk import atomic
 from kranzq.disk.modes import counts
-from kranzq.disk.read import open_folder
+from kranzq.disk.read import GONE, open_folder
 from kranzq.disk.tracked import tracked
 from kranzq.errors import StoreUnavailable
 from kranzq.model.checkout import Checkout
@@ -46,6 +46,14 @@ class Runs:
         """Whether the mission has a folder, whatever lies in it."""
         return str(mission) in self._names("missions")
 
+    def may_have(self, mission: MissionId) -> bool:
+        """Whether the mission may have a folder. Most have none, and one call tells."""
+        try:
+            os.stat(f"missions/{mission}", dir_fd=self.kranz, follow_symlinks=False)
+        except OSError as fault:
+            return fault.errno not in GONE
+        return True
+
     def are_hidden(self, mission: MissionId) -> bool:
         """Whether the mission's runs lie there and may not be looked at: they are another user's."""
         try:
@@ -56,10 +64,8 @@ class Runs:
 
     def numbers(self, mission: MissionId) -> list[int]:
         """The numbers of a mission's runs, oldest first."""
-        try:
-            os.stat(f"missions/{mission}", dir_fd=self.kranz, follow_symlinks=False)
-        except OSError:
-            return []  # most missions have not run yet: one call tells
+        if not self.may_have(mission):
+            return []
         names = self._names("missions", mission, "dispatch")
         numbers = (int(name) for name in names if name.isascii() and name.isdigit() and len(name) <= _DIGITS)
         return sorted(number for number in numbers if number > 0 and _name(number) in names)

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Sequence
+import stat
+from collections.abc import Collection, Iterator, Sequence
 
 from kranzq.backend import Candidate
 from kranzq.backends.file.entries import place_of
@@ -51,23 +52,21 @@ def take(folders: Folders, candidate: Candidate, pid: int, suffix: str) -> Claim
 
 def listed(folders: Folders) -> Iterator[Claimed]:
     """All claims that lie in the queue. Text that only looks like one is none, and so is what git brought along."""
-    marked = sorted(name for name in names_in(folders.queue) if CLAIM_MARK in name or name.startswith(ITEM_MARK))
-    brought = _brought_along(folders, marked)
-    for name in marked:
+    seen: dict[str, os.stat_result] = {}
+    for name in sorted(name for name in names_in(folders.queue) if CLAIM_MARK in name or name.startswith(ITEM_MARK)):
+        with contextlib.suppress(OSError):
+            seen[name] = os.stat(name, dir_fd=folders.queue, follow_symlinks=False)
+    brought = _brought_along(folders, seen, [name for name, one in seen.items() if stat.S_ISDIR(one.st_mode)])
+    for name, one in seen.items():
         parsed = parse_item_name(name) or parse_claim_name(name)
-        if parsed is None or name in brought:
-            continue
-        try:
-            seen = os.stat(name, dir_fd=folders.queue, follow_symlinks=False)
-        except OSError:
-            continue
-        yield claimed_item(parsed, seen) if isinstance(parsed, ItemName) else _claimed(parsed, seen)
+        if parsed is not None and name not in brought:
+            yield claimed_item(parsed, one) if isinstance(parsed, ItemName) else _claimed(parsed, one)
 
 
 def strange(folders: Folders) -> list[str]:
     """Names that bear the mark of a claim and are none: never probed, named for a person."""
     marked = [name for name in names_in(folders.queue) if CLAIM_MARK in name]
-    brought = _brought_along(folders, marked)
+    brought = _brought_along(folders, marked, marked)
     return sorted(name for name in marked if parse_claim_name(name) is None or name in brought)
 
 
@@ -100,16 +99,19 @@ def _claimed(name: ClaimName, seen: os.stat_result) -> Claimed:
     )
 
 
-def _brought_along(folders: Folders, names: Sequence[str]) -> frozenset[str]:
-    """Those of the names that git tracks: no process of this checkout made them."""
+def _brought_along(folders: Folders, names: Collection[str], inner: Sequence[str]) -> frozenset[str]:
+    """Those of the names that git tracks: no process of this checkout made them.
+
+    `inner` are those that may be folders, which may be repositories themselves.
+    """
     if not names:
         return frozenset()
     from kranzq.disk.tracked import tracked  # noqa: PLC0415 - only where a claim lies
 
-    root, paths = folders.checkout.root, {name: f".kranz/queue/{name}" for name in names}
-    # a folder under such a name may be a repository itself
-    known = tracked(root, *(path for path in paths.values() if os.path.isdir(f"{root}/{path}")))
-    return frozenset(name for name, path in paths.items() if known.has(path) is True) if known.names else frozenset()
+    known = tracked(folders.checkout.root, *(f".kranz/queue/{name}" for name in inner))
+    if not known.names:
+        return frozenset()
+    return frozenset(name for name in names if known.has(f".kranz/queue/{name}") is True)
 
 
 def _exists(dir_fd: int, name: str) -> bool:

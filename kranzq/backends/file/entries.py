@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from kranzq.backend import Accepted, Candidate
@@ -20,7 +20,7 @@ from kranzq.backends.file.layout import (
     ItemName,
     entry_name,
     is_candidate,
-    order_key,
+    order_keys,
     parse_claim_name,
     parse_entry_name,
     parse_item_name,
@@ -53,16 +53,9 @@ class Bad:
 
 def ordered(folders: Folders) -> tuple[list[str], list[str]]:
     """The names of all entries in order, and the candidates' names that are none. Nothing is parsed for it."""
-    keys: dict[str, str] = {}
-    bad: list[str] = []
-    for name in names_in(folders.queue):
-        if is_candidate(name):
-            key = order_key(name)
-            if key is None:
-                bad.append(name)
-            else:
-                keys[name] = key
-    return sorted(keys, key=lambda name: (keys[name], name)), bad
+    keys = order_keys(names_in(folders.queue))
+    good = sorted((key, name) for name, key in keys.items() if key is not None)
+    return [name for _, name in good], [name for name, key in keys.items() if key is None]
 
 
 def names(folders: Folders) -> tuple[list[EntryName], list[str]]:
@@ -164,8 +157,9 @@ def enqueue(folders: Folders, new: Entry, *, floor: Callable[[MissionId], int | 
     perhaps a hidden temporary file, or the whole entry.
     """
     again = new.own is not None and new.own.again
-    refuse_look_alikes(folders, new.mission)
-    for place in sorted(places(folders, new.mission), key=lambda place: place.state is State.CLAIMED):
+    there = list(places(folders, new.mission))
+    refuse_look_alikes(folders, new.mission, there)
+    for place in sorted(there, key=lambda place: place.state is State.CLAIMED):
         if again and place.state is State.CLAIMED:
             continue
         return _already(folders, new, place)
@@ -261,9 +255,9 @@ def command_of(entry: Entry) -> tuple[str, ...]:
     return entry.own.command if entry.own is not None else ()
 
 
-def refuse_look_alikes(folders: Folders, mission: MissionId) -> None:
-    """Raise Conflict for an id that differs only in case from one that exists."""
-    known = {place.mission for place in places(folders, mission)}
+def refuse_look_alikes(folders: Folders, mission: MissionId, there: Iterable[Place]) -> None:
+    """Raise Conflict for an id that differs only in case from one that exists; `there` are its places."""
+    known = {place.mission for place in there}
     lowered = mission.lower()
     try:
         missions = open_folder("missions", dir_fd=folders.kranz)

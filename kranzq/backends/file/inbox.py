@@ -145,8 +145,9 @@ def _finish(folders: Folders, number: int, recall: Recall, *, came: float, shown
 
 
 def _checked(folders: Folders, found: tuple[Entry, Content]) -> tuple[Entry, Content] | entries.Bad:
+    mission = found[0].mission
     try:
-        entries.refuse_look_alikes(folders, found[0].mission)
+        entries.refuse_look_alikes(folders, mission, entries.places(folders, mission))
     except Conflict as fault:
         return entries.Bad("", fault.sentence.rstrip("."))
     return found

@@ -7,6 +7,7 @@ Formats are kranz's: an entry is `PPP-NNNNNNNNNNNNNNNNNNNN-<mission>.json`, a cl
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kranzq.errors import BadMissionId
@@ -14,10 +15,11 @@ from kranzq.model.claim import ITEM_MARK, ITEM_PREFIX
 from kranzq.model.entry import MAX_NUMBER, MAX_PRIORITY
 from kranzq.model.ids import MissionId
 
-_REGULAR = re.compile(
-    r"[0-9]{3}-[0-9]{20}-(?!.*(?:\.\.|\.claimed\.))[a-z0-9][a-z0-9._-]{0,127}(?<!\.json)(?<!\.lock)(?<!\.tmp)\.json",
-    re.ASCII | re.IGNORECASE,
+_REGULAR = (
+    r"(?ai)(?<![^/])[0-9]{3}-[0-9]{20}-(?![^/]*(?:\.\.|\.claimed\.))[a-z0-9][a-z0-9._-]{0,127}"
+    r"(?<!\.json)(?<!\.lock)(?<!\.tmp)\.json(?![^/])"
 )
+"""Entries' names as we write them, in a text of many names with a slash between each two."""
 _MOST = (f"{MAX_PRIORITY:03d}", f"{MAX_NUMBER:020d}")
 CLAIM_MARK = ".claimed."
 WHY = ".why.json"
@@ -133,13 +135,18 @@ def parse_waiting_name(text: str) -> WaitingName | None:
     return WaitingName(entry, None if found[1] == "after" else int(found[1]), text)
 
 
-def order_key(text: str) -> str | None:
-    """What a candidate's name sorts by, as text; None when it is no entry's name.
+def order_keys(names: Iterable[str]) -> dict[str, str | None]:
+    """What each candidate among the names sorts by, as text; None for one that is no entry's name.
 
-    A regular name is its own key: ten thousand names are ordered without parsing one of them.
+    A regular name is its own key: one search finds them all, and none of ten thousand is parsed.
     """
-    if _REGULAR.fullmatch(text) and text[:3] <= _MOST[0] and text[4:24] <= _MOST[1]:
-        return text
+    candidates = [name for name in names if is_candidate(name)]
+    found = re.findall(_REGULAR, "/".join(candidates)) if candidates else ()
+    regular = {name for name in found if name[:3] <= _MOST[0] and name[4:24] <= _MOST[1]}
+    return {name: name if name in regular else _order_key(name) for name in candidates}
+
+
+def _order_key(text: str) -> str | None:
     parsed = parse_entry_name(text)
     return None if parsed is None else entry_name(parsed.priority, parsed.number, parsed.mission).text
 

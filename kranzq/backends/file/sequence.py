@@ -15,7 +15,7 @@ from kranzq.backends.file.layout import (
     ADMITTING,
     SEQUENCE,
     is_candidate,
-    order_key,
+    order_keys,
     parse_claim_name,
     parse_entry_name,
     parse_waiting_name,
@@ -63,8 +63,10 @@ def _set_aside(folders: Folders, why: str) -> int:
 
 
 def _numbers(folders: Folders) -> Iterator[int]:
-    for name in names_in(folders.queue):
-        if (number := _number_in(name)) is not None:
+    names = list(names_in(folders.queue))
+    yield from (int(key[4:24]) for key in order_keys(names).values() if key is not None)
+    for name in names:
+        if not is_candidate(name) and (number := _number_in(name)) is not None:
             yield number
     for name in names_in(folders.aside("waiting")):
         if (waiting := parse_waiting_name(name)) is not None:
@@ -75,10 +77,7 @@ def _numbers(folders: Folders) -> Iterator[int]:
 
 
 def _number_in(name: str) -> int | None:
-    """The number that a name in `queue/` bears: an entry's, a claim's, or one that is being admitted."""
-    if is_candidate(name):
-        key = order_key(name)
-        return None if key is None else int(key[4:24])
+    """The number that a claim's name in `queue/` bears, or that of a file that is being admitted."""
     if name.startswith(ADMITTING):
         rest = name.removeprefix(ADMITTING)
         return int(rest) if rest.isascii() and rest.isdigit() else None

@@ -13,7 +13,7 @@ from kranzq.backends.file.layout import (
     entry_name,
     is_candidate,
     item_name,
-    order_key,
+    order_keys,
     parse_claim_name,
     parse_entry_name,
     parse_item_name,
@@ -171,7 +171,31 @@ def test_what_is_no_claim_on_an_item_is_none(text: str) -> None:
 )
 def test_a_name_sorts_by_its_numbers(text: str, key: str | None) -> None:
     """Whatever their width; what is no entry's name has no place in the order."""
-    assert order_key(text) == key
+    assert order_keys([text]) == {text: key}
+
+
+@given(
+    st.lists(
+        st.from_regex(
+            r"[0-9]{1,4}-0{0,17}[0-9]{1,4}-[a-z0-9._\-]{0,6}(|\.json)(|\.claimed\.[0-9]{1,3})(|\n|\.json)",
+            fullmatch=True,
+        ),
+        unique=True,
+    )
+)
+def test_many_names_have_the_keys_that_each_of_them_has_alone(names: list[str]) -> None:
+    """One search for all finds what parsing each finds, whatever lies beside it."""
+    alone = {
+        name: None if (parsed := parse_entry_name(name)) is None else entry_name(*_parts(parsed)).text
+        for name in names
+        if is_candidate(name)
+    }
+
+    assert order_keys(names) == alone
+
+
+def _parts(name: EntryName) -> tuple[int, int, MissionId]:
+    return name.priority, name.number, name.mission
 
 
 def test_a_hidden_name_asks_for_nothing() -> None:
