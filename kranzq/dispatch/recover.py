@@ -189,8 +189,14 @@ class Recovery:
         )
 
     def _end_leftovers_of(self, record: RunRecord, spare: frozenset[str]) -> tuple[Leftover, ...]:
-        """End them, and in the same grace what holds the busy lock without a mark; those of the run that are left."""
-        locks = () if self.hold is not None else self.parts.busy.open_unlocked(self.queue.fd)
+        """End them; those that are left. In the same grace goes what holds the busy lock without a mark.
+
+        But where nobody is to be ended, or a person is asked about each, the lock is looked at by itself.
+        """
+        if not self.kill:
+            return self._leftovers_of(record, spare)  # a second look: during the first a fork can hide
+        apart = self.hold is not None or self.confirm is not None
+        locks = () if apart else self.parts.busy.open_unlocked(self.queue.fd)
         try:
             done = end(lambda: self._look(record, spare, locks), grace=self.parts.settings.grace_s)
         finally:

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from kranzq.runs.leftovers import Leftover
+from kranzq.wiring import dispatching
 from tests.laboratory import REPO, Laboratory, wait_for
 from tests.scenes import configure
 
@@ -146,6 +148,33 @@ def test_leftovers_with_and_without_a_mark_get_one_grace_together(lab: Laborator
     assert "leftovers of m1 ended" in line
     assert all(str(pid) in line for pid in left)
     lab.assert_nothing_left()
+
+
+@pytest.mark.parametrize("asks", [False, True], ids=["no-kill", "asked"])
+def test_nobody_is_ended_who_was_not_named_first(lab: Laboratory, *, asks: bool) -> None:
+    """What only the busy lock tells of lives on with `--no-kill`, and where a person agreed to end others alone."""
+    hidden, marked = shlex.join(lab.alone("hidden", 60)), shlex.join(lab.alone("marked", 60))
+    lab.enqueue("m1", "/bin/sh", "-c", f"env -i setsid {hidden} & {f'setsid {marked} &' if asks else ''} wait")
+    drain = lab.start(lab.command("drain"))
+    wait_for(lambda: lab.count("start", "hidden") and (not asks or lab.count("start", "marked")), "all are there")
+    lab.kill(drain)
+    os.kill(lab.keeper("m1"), signal.SIGKILL)
+    (mission,) = [pid for pid, line in lab.processes().items() if line.startswith("/bin/sh -c env -i")]
+    os.kill(mission, signal.SIGKILL)
+    (left,) = [pid for pid, line in lab.processes().items() if line.startswith(sys.executable) and " hidden " in line]
+    named: list[tuple[str, int]] = []
+
+    def agreed(subject: str, found: tuple[Leftover, ...]) -> bool:
+        named.extend((subject, one.pid) for one in found)
+        return subject == "m1"
+
+    report = dispatching.recover(lab.checkout, os.environ, kill=asks, confirm=agreed if asks else None)
+
+    assert [one.pid for one in report.leftovers] == [left]
+    assert left in lab.processes()
+    assert left not in [one.pid for one in report.ended]
+    assert len(report.ended) == asks
+    assert not asks or named[-1] == ("the busy lock", left)
 
 
 @pytest.mark.parametrize("held", [False, True], ids=["free", "busy"])
