@@ -21,6 +21,7 @@ from kranzq.model.claim import Claimed
 from kranzq.model.clock import rfc3339
 from kranzq.model.ids import MissionId
 from kranzq.model.outcome import Outcome, Retire
+from kranzq.model.state import State
 from kranzq.runs.folder import RunFolder
 from kranzq.runs.folders import Runs
 from kranzq.runs.record import EntryIdentity, RunRecord
@@ -95,9 +96,13 @@ def _keep_ends(queue: WithdrawQueue, runs: Runs, files: Sequence[Unclaimed], who
 
 
 def ends_it(record: RunRecord, one: Unclaimed) -> bool:
-    """Whether a record tells that this very entry is cancelled, so that it only has to go."""
+    """Whether a record tells that this very entry is cancelled, so that it only has to go.
+
+    A name in the inbox may be used again, and with it an inode: without an id or a birth nothing tells two drops apart.
+    """
     is_end = record.outcome is Outcome.CANCELLED and isinstance(record.fate, Retire)
-    return is_end and is_same_entry(record.entry, _identity(one))
+    is_known = one.folder != State.INBOX.value or one.entry_id is not None or one.born_ns is not None
+    return is_end and is_known and is_same_entry(record.entry, _identity(one))
 
 
 def _identity(one: Unclaimed) -> EntryIdentity:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import os
 import time
 from collections.abc import Iterator
@@ -10,10 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from kranzq.backends.file import withdrawing
 from kranzq.backends.file.backend import FileQueue
 from kranzq.disk import atomic
 from kranzq.dispatch.cancel import Answer, Canceller, cancel_each, matching
 from kranzq.dispatch.take_back import take_back
+from kranzq.dispatch.unattended import finish_cancel
 from kranzq.errors import StoreUnavailable
 from kranzq.model.checkout import Checkout
 from kranzq.model.ids import MissionId
@@ -118,6 +121,28 @@ def test_the_end_is_on_the_disk_before_the_entry_goes(one: Canceller, monkeypatc
         take_back(one.queue, one.runs, (MissionId("m-0"),), "someone", "")
 
     assert done == ["run.json", "001", "dispatch", "m-0", "missions", ".kranz", "gone", "queue"]
+
+
+@pytest.mark.parametrize("born", [True, False], ids=["born", "no birth"])
+def test_what_is_dropped_again_is_not_what_was_cancelled(
+    one: Canceller, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *, born: bool
+) -> None:
+    """A producer chooses the names in the inbox, and disks give an inode out again: only the birth tells two apart."""
+    births = iter([1, 2, 2]) if born else itertools.repeat(None)
+    monkeypatch.setattr(withdrawing, "born_ns_of", lambda *_: next(births))
+    path, kept = Path(one.checkout.queue, "inbox", "nightly.json"), tmp_path / "kept"
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(kranz_entry("m-0"))
+    os.link(path, kept)
+    with one.queue.change():
+        take_back(one.queue, one.runs, (MissionId("m-0"),), "someone", "")
+    kept.rename(path)  # under the same number as the one that was taken out
+    finish_cancel(one.queue, one.runs, MissionId("m-0"))
+
+    assert path.exists()
+    with one.queue.change():
+        assert take_back(one.queue, one.runs, (MissionId("m-0"),), "someone", "") == {MissionId("m-0")}
+    assert one.runs.numbers(MissionId("m-0")) == [1, 2]
 
 
 def test_a_thousand_are_cancelled_in_little_time(one: Canceller, monkeypatch: pytest.MonkeyPatch) -> None:
