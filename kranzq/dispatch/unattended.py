@@ -51,17 +51,21 @@ def finish_cancel(queue: ClaimQueue, runs: Runs, mission: MissionId) -> None:
 
     Else whoever parks or queues one would call something approved that the next turn takes out.
     """
-    ended = [record for record in runs.records(mission) if record.outcome is not None and not record.claim]
-    if not ended:
+    if not _cancelled(runs, mission):
         return  # the usual case needs none of the imports below
     from kranzq.dispatch.take_back import ends_it  # noqa: PLC0415
     from kranzq.events import Cancelled, emit  # noqa: PLC0415
 
     with queue.change():
+        ended = _cancelled(runs, mission)  # again: a cancel that found no room has taken its record back by now
         files = [one for one in queue.unclaimed((mission,)) if any(ends_it(record, one) for record in ended)]
         gone = queue.take_out(files)
     if gone:
         emit(Cancelled(str(mission), "removed"))
+
+
+def _cancelled(runs: Runs, mission: MissionId) -> list[RunRecord]:
+    return [record for record in runs.records(mission) if record.outcome is not None and not record.claim]
 
 
 def settle_claims(make_parts: Callable[[], Parts], queue: ClaimQueue, mission: MissionId) -> list[Settled]:

@@ -145,6 +145,29 @@ def test_what_is_dropped_again_is_not_what_was_cancelled(
     assert one.runs.numbers(MissionId("m-0")) == [1, 2]
 
 
+@pytest.mark.parametrize("kept", [True, False], ids=["killed", "taken back"])
+def test_only_a_cancel_that_is_over_is_finished_by_others(
+    one: Canceller, monkeypatch: pytest.MonkeyPatch, *, kept: bool
+) -> None:
+    """One that finds no room takes its record back before it lets go of the lock; its entry stays approved."""
+    fill(one, 1)
+    change = FileQueue.change
+
+    def last_words(queue: FileQueue) -> object:
+        if not kept and (folder := one.runs.open(MissionId("m-0"), 1)) is not None:
+            folder.discard()
+            folder.close()
+        return change(queue)
+
+    with one.queue.change(), monkeypatch.context() as patched:
+        patched.setattr(FileQueue, "take_out", lambda *_: [])
+        take_back(one.queue, one.runs, (MissionId("m-0"),), "someone", "")
+    monkeypatch.setattr(FileQueue, "change", last_words)
+    finish_cancel(one.queue, one.runs, MissionId("m-0"))
+
+    assert len(one.queue.places()) == (0 if kept else 1)
+
+
 def test_a_thousand_are_cancelled_in_little_time(one: Canceller, monkeypatch: pytest.MonkeyPatch) -> None:
     """The price of each is its record and one unlink; the disk is waited for once a batch."""
     fill(one, 1000)
