@@ -189,17 +189,23 @@ def identity_of_candidate(candidate: Candidate) -> EntryIdentity:
 def _settled_before(parts: Parts, queue: OpenQueue, runs: Runs, candidate: Candidate) -> str | None:
     """Carry out what was decided for this very entry and not done; "" when that was all there is to do with it."""
     place = candidate.place
-    mine = identity_of_candidate(candidate)
-    last = next((one for one in runs.records(place.mission) if is_same_entry(one.entry, mine)), None)
-    if last is None or not _is_due_again(parts, last, candidate):
+    if _undone(parts, runs, candidate) is None:
         return None
     with queue.change(), contextlib.suppress(FileNotFoundError):
         if not any(one.name == place.name and one.state is State.QUEUED for one in queue.places(place.mission)):
             return ""
-        settled = settle_place(parts, queue, runs, place, last)
-        if settled is not None and isinstance(settled.fate, Return):
+        last = _undone(parts, runs, candidate)  # again: a cancel that found no room has taken its record back by now
+        settled = settle_place(parts, queue, runs, place, last) if last is not None else None
+        if last is None or (settled is not None and isinstance(settled.fate, Return)):
             return None
     return ""
+
+
+def _undone(parts: Parts, runs: Runs, candidate: Candidate) -> RunRecord | None:
+    """The last run of this very entry, if what was decided for it is not done."""
+    mine = identity_of_candidate(candidate)
+    last = next((one for one in runs.records(candidate.place.mission) if is_same_entry(one.entry, mine)), None)
+    return last if last is not None and _is_due_again(parts, last, candidate) else None
 
 
 def _is_same_file(taken: EntryIdentity, candidate: Candidate) -> bool:
