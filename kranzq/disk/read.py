@@ -11,15 +11,21 @@ RECORD_LIMIT = 8 * 1024
 ENTRY_LIMIT = 1024 * 1024
 GONE = frozenset({errno.ENOENT, errno.ESTALE, errno.ENOTDIR})
 """What the system answers for a name that is not there; ESTALE is a network file system's word for it."""
+LACKING = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
+"""What it answers where it has too little to look with, which tells nothing of the file."""
 
 
 class Unreadable(Exception):
-    """A file that is there but may not (`denied`) or cannot be read; `why` is half a sentence."""
+    """A file that is there but may not (`denied`) or cannot be read; `why` is half a sentence.
 
-    def __init__(self, why: str, *, denied: bool = False) -> None:
+    With `lacking`, what the system said for want of descriptors or memory, it may be a good file, or none at all.
+    """
+
+    def __init__(self, why: str, *, denied: bool = False, lacking: OSError | None = None) -> None:
         super().__init__(why)
         self.why = why
         self.denied = denied
+        self.lacking = lacking
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +51,8 @@ def read_regular(name: str, *, dir_fd: int | None = None, limit: int = RECORD_LI
     except OSError as fault:
         if fault.errno in GONE:
             return None
-        raise Unreadable(_cannot_open(fault), denied=fault.errno in {errno.EACCES, errno.EPERM}) from fault
+        denied, lacking = fault.errno in {errno.EACCES, errno.EPERM}, fault if fault.errno in LACKING else None
+        raise Unreadable(_cannot_open(fault), denied=denied, lacking=lacking) from fault
     try:
         seen = os.fstat(fd)
         if not stat.S_ISREG(seen.st_mode):

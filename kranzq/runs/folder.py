@@ -184,7 +184,9 @@ class RunFolder:
 def _read(fd: int, name: str, limit: int = _LIMIT) -> bytes | None:
     try:
         found = read_regular(name, dir_fd=fd, limit=limit)
-    except Unreadable:
+    except Unreadable as fault:
+        if fault.lacking is not None:
+            raise fault.lacking from None  # else an end that is there would be none, and a wish that is not there one
         return b"" if name in {CANCEL, RETURN} else None
     except OSError as fault:
         if fault.errno in GONE:

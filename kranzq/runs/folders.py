@@ -1,6 +1,7 @@
 """Run folders: `.kranz/missions/<mission>/dispatch/NNN/`, one for each try, and how to find them.
 
-Everything goes through open descriptors and follows no link; what another user wrote is ignored.
+Everything goes through open descriptors and follows no link; what another user wrote is ignored. Where descriptors are
+lacking an OSError says so: a run that is not seen would run again.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from kranzq.disk import atomic
 from kranzq.disk.modes import counts
-from kranzq.disk.read import GONE, open_folder
+from kranzq.disk.read import GONE, LACKING, open_folder
 from kranzq.disk.tracked import tracked
 from kranzq.errors import StoreUnavailable
 from kranzq.model.checkout import Checkout
@@ -59,6 +60,8 @@ class Runs:
         try:
             os.close(open_folder(f"missions/{mission}/dispatch", dir_fd=self.kranz))
         except OSError as fault:
+            if fault.errno in LACKING:
+                raise
             return fault.errno in {errno.EACCES, errno.EPERM}
         return False
 
@@ -132,7 +135,9 @@ class Runs:
         for name in names:
             try:
                 fd = open_folder(name, dir_fd=parent)
-            except OSError:
+            except OSError as fault:
+                if fault.errno in LACKING:
+                    raise
                 return None
             finally:
                 if parent != self.kranz:
@@ -149,7 +154,9 @@ class Runs:
             return []
         try:
             return os.listdir(fd)
-        except OSError:
+        except OSError as fault:
+            if fault.errno in LACKING:
+                raise
             return []
         finally:
             os.close(fd)

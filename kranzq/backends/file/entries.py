@@ -80,7 +80,7 @@ def read_entry(dir_fd: int, name: str, mission: MissionId) -> tuple[Entry, os.st
     try:
         found = read_regular(name, dir_fd=dir_fd, limit=ENTRY_LIMIT)
     except Unreadable as fault:
-        return Bad(name, fault.why, fresh=fault.denied)  # another user's entry may be a good one
+        return Bad(name, fault.why, fresh=fault.denied or fault.lacking is not None)  # it may be a good one
     if found is None:
         return None
     try:

@@ -198,7 +198,7 @@ def _read(fd: int, name: str) -> tuple[Entry, Content] | entries.Bad | None:
     try:
         content = read_regular(name, dir_fd=fd, limit=ENTRY_LIMIT)
     except Unreadable as fault:
-        return entries.Bad(name, fault.why, fresh=fault.denied)  # another user's file may be a good one
+        return entries.Bad(name, fault.why, fresh=fault.denied or fault.lacking is not None)  # it may be a good one
     if content is None:
         return None
     try:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import resource
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -10,6 +13,7 @@ import pytest
 from kranzq.liveness import me
 from kranzq.model.checkout import Checkout
 from kranzq.model.ids import MissionId
+from kranzq.runs.folder import CANCEL, EXIT
 from kranzq.runs.folders import Runs
 from kranzq.runs.record import EntryIdentity, RunRecord
 
@@ -78,3 +82,50 @@ def test_only_exact_names_are_runs(tmp_path: Path) -> None:
     with runs.new(MissionId("m-1")) as following:
         assert following.run == 1001
     os.close(kranz)
+
+
+@contextlib.contextmanager
+def descriptors(count: int) -> Iterator[None]:
+    """Leave this process only so many that it may still open."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.ExitStack() as stack:
+        stack.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (64 + max(map(int, os.listdir("/proc/self/fd"))), hard))
+        taken: list[int] = []
+        with contextlib.suppress(OSError):
+            while True:
+                taken.append(os.open("/", os.O_PATH))
+        for fd in taken[count:]:
+            stack.callback(os.close, fd)
+        for fd in taken[:count]:
+            os.close(fd)
+        yield
+
+
+@pytest.mark.parametrize("count", range(5))
+def test_without_descriptors_nobody_says_that_nothing_ran(tmp_path: Path, count: int) -> None:
+    """A run that is taken for none runs again, an end that is taken for none too; a wish that nobody had ends one."""
+    (tmp_path / ".kranz").mkdir()
+    mission, nonce = MissionId("m-1"), "ab" * 16
+    kranz = os.open(tmp_path / ".kranz", os.O_RDONLY)
+    runs = Runs(Checkout(str(tmp_path), has_git=False), kranz)
+    entry = EntryIdentity(None, "002-00000000000000000000-m-1.json", 1, None)
+    with runs.new(mission) as folder:
+        folder.write(RunRecord("mission", mission, 1, "running", nonce, entry, "claim", 0, me()), sync=False)
+        Path(folder.path, EXIT).write_text(f'{{"nonce": "{nonce}", "started": true, "exitCode": 0}}')
+        looks: dict[str, Callable[[], object]] = {
+            "record": lambda: runs.of_claim(mission, "claim"),
+            "end": lambda: folder.read_exit(nonce),
+            "hidden": lambda: runs.are_hidden(mission),
+            "wish": lambda: folder.wished(CANCEL),
+        }
+        there = {what: look() for what, look in looks.items()}
+        seen: dict[str, object] = {}
+        with descriptors(count):
+            for what, look in looks.items():
+                with contextlib.suppress(OSError):
+                    seen[what] = look()
+    os.close(kranz)
+
+    assert seen == {what: value for what, value in there.items() if what in seen}
+    assert bool(seen) == (count > 0)

@@ -89,6 +89,27 @@ def test_b40_an_entry_that_we_may_not_read_is_not_set_aside(
     assert names(folder.parents[1]) == [first, second]
 
 
+def test_for_want_of_descriptors_no_entry_is_set_aside(
+    queue: FileQueue, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That nothing can be opened now tells nothing of the entry: the next look reads it."""
+    name = enqueue(queue, "m-1")
+    real = os.open
+
+    def lacking(path: str, *args: int, **rest: int) -> int:
+        if path == name:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), path)
+        return real(path, *args, **rest)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "open", lacking)
+        assert queue.front() is None
+    found = queue.front()
+
+    assert found is not None
+    assert names(folder.parents[1]) == [name]
+
+
 def test_b42_two_bad_files_of_one_name_are_both_kept(queue: FileQueue, folder: Path) -> None:
     """A second bad file of the same name does not replace the first in the quarantine."""
     for content in (b"[1]", b"[2]"):
