@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from kranzq.backend import Accepted, Wanted
 from kranzq.dispatch.guard import UNKNOWN, Guard, Guarded, busy_with, claim_when_free, hold_for
@@ -21,6 +21,7 @@ from kranzq.errors import BadMissionId, ClaimLost, Conflict, KranzqError, NotFou
 from kranzq.model.checkout import Checkout
 from kranzq.model.claim import Claim, Holder
 from kranzq.model.entry import DEFAULT_PRIORITY, Entry
+from kranzq.model.frozen import frozen
 from kranzq.model.ids import MissionId
 from kranzq.model.outcome import Outcome
 from kranzq.model.source import Source
@@ -68,7 +69,7 @@ __all__ = [
 Repo = Checkout | str | os.PathLike[str]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class QueueClaim:
     """An entry taken for this process, with the busy lock if it was taken before it."""
 
@@ -95,19 +96,19 @@ class QueueClaim:
         return marks(self.repo, self.claim)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Empty:
     """Nothing may run now; `passed_over` maps missions that wait to the reason."""
 
     passed_over: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LostRace:
     """There was something, but others were faster each time: look again in a moment."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Busy:
     """Somebody works in the checkout; nothing was claimed. `mission` is `unknown` where nothing tells."""
 
@@ -115,7 +116,7 @@ class Busy:
     holder: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Claimed:
     """The front entry is this process's, and so is the checkout, until the claim is finished or released."""
 

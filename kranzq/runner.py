@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Protocol
 
 from kranzq.model.checkout import Checkout
 from kranzq.model.entry import Entry
+from kranzq.model.frozen import frozen
 from kranzq.model.outcome import Ending
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Prepared:
     """Everything a keeper needs to start a mission: an absolute executable, its arguments, environment, directory."""
 

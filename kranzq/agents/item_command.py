@@ -12,11 +12,11 @@ import secrets
 import signal
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Self
 
 from kranzq import __version__
 from kranzq.leases.kept import grace_in
+from kranzq.model.frozen import frozen
 from kranzq.model.outcome import Ending, Outcome
 from kranzq.model.work import ItemClaim
 from kranzq.runner import Prepared
@@ -31,7 +31,7 @@ TAIL_LINES, TAIL_BYTES = 50, 8 * 1024
 _SHOWN = 500
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CommandPlan:
     """How the commands of items are run. `state` is the user's state directory; lengths of time in seconds."""
 

@@ -22,6 +22,7 @@ from kranzq.daemon.stopping import Stopping
 from kranzq.dispatch.output import Sink
 from kranzq.errors import ClaimLost, KranzqError, NotFound, StoreUnavailable, TryLater
 from kranzq.leases.kept import KeptLease
+from kranzq.model.frozen import frozen
 from kranzq.model.outcome import Ending, NotStarted, Outcome
 from kranzq.model.policy import backoff_s
 from kranzq.model.work import Held, ItemClaim
@@ -48,7 +49,7 @@ class Wake(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ItemEnd:
     """What became of one claim; `text` is half a sentence for people."""
 

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Protocol
 
 from kranzq.model.claim import Claimed, Place
 from kranzq.model.entry import Entry
+from kranzq.model.frozen import frozen
 from kranzq.model.ids import MissionId
 
 if TYPE_CHECKING:
     from kranzq.model.outcome import Fate
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Candidate:
     """An entry that was read just before it may be claimed."""
 
@@ -26,7 +27,7 @@ class Candidate:
     born_ns: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Past:
     """What the records of a mission's runs tell: the largest number, and its last run with wall times."""
 
@@ -40,7 +41,7 @@ class Past:
         return self.began is not None and self.began <= moment and (self.ended is None or moment < self.ended)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Unclaimed:
     """A file that asks for a mission and that nobody has claimed: an entry, or what lies in the inbox.
 

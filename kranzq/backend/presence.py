@@ -8,17 +8,17 @@ StoreUnavailable as of the store.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from kranzq.backend.agents import Agents
 from kranzq.backend.items import WorkStore
 from kranzq.model.claim import Holder
+from kranzq.model.frozen import frozen
 from kranzq.model.presence import NewPresence, PresenceClaim
 from kranzq.model.who import Facts, Question, Working
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Put:
     """The answer to a put: the claim as it is now, and whether it was there before."""
 

@@ -6,10 +6,11 @@ as a claim `C`: entries of missions, or items.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from kranzq.model.claim import Holder
+from kranzq.model.frozen import frozen
 from kranzq.model.ids import MissionId
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ S = TypeVar("S")
 C = TypeVar("C")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Accepted(Generic[T, S]):
     """The answer to an enqueue: what is there now, and whether this call made it."""
 
@@ -30,7 +31,7 @@ class Accepted(Generic[T, S]):
     state: S
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Wanted:
     """What a claimer takes; empty means anything. `missions` are ids; kind and groups count for items only.
 

@@ -7,11 +7,12 @@ changes between two looks the last one counts.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Protocol
 
+from kranzq.model.frozen import frozen
 
-@dataclass(frozen=True, slots=True)
+
+@frozen
 class Seen:
     """What one look saw: values as JSON has them. With `lost` (half a sentence) something may have been missed."""
 
@@ -32,7 +33,7 @@ class Watch(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Depth:
     """So many items of a kind are in a state that is no end."""
 
@@ -41,7 +42,7 @@ class Depth:
     many: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Waits:
     """How often callers of this process had to wait for others before they could write, and for how long in all."""
 

@@ -10,12 +10,12 @@ import contextlib
 import os
 import stat
 import time
-from dataclasses import dataclass
 
 from kranzq.disk import atomic
 from kranzq.disk.read import Unreadable, open_folder, read_regular
 from kranzq.liveness import HolderRecord, judge_holder_record, kranz_token
 from kranzq.model.checkout import EVENTS
+from kranzq.model.frozen import frozen
 from kranzq.model.process import Liveness
 
 LOCK = ".repo.busy.lock"
@@ -109,7 +109,7 @@ class KranzLock:
                 _remove_any(self._queue, aside)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LockSeen:
     """A lock file of kranz's: the verdict on its holder, and when the file was last changed, in wall seconds."""
 
@@ -132,7 +132,7 @@ class LockSeen:
         return self.verdict is Liveness.ALIVE or (self.verdict is Liveness.UNKNOWN and not self.is_old)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Engine:
     """A kranz engine at work: on which mission, the evidence, and its process (0 when its record has none)."""
 

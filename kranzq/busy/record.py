@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 
 from kranzq.disk import atomic
 from kranzq.disk.modes import counts
 from kranzq.disk.read import Unreadable, read_regular
+from kranzq.model.frozen import frozen
 from kranzq.model.process import ProcessIdentity
 
 BUSY_JSON = ".busy.json"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BusyRecord:
     """What the holder says of itself. `role` is `dispatcher` or `keeper`; `since` is RFC 3339."""
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from kranzq.errors import UsageFault
+from kranzq.model.frozen import frozen
 
 FORMS = "Write http://localhost:8787, https://queue.example.org, or unix:/path/to/socket."
 _UNIX = "unix:"
 _MOST_SHOWN = 200
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Address:
     """A server. `base` is the URL that paths are put behind, `socket` the Unix socket where there is one."""
 

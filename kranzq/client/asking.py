@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
+from kranzq.model.frozen import frozen
+
 T = TypeVar("T")
 U = TypeVar("U")
 PATIENCE_S = 20.0
@@ -21,7 +23,7 @@ FIRST_S, MOST_S = 0.1, 2.0
 """Pauses before a call is repeated; half of each is chance, so that many clients do not come at once."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Ask(Generic[T]):
     """One request. `read` makes the value of a good answer; `item` is the one that it is about, for its faults."""
 

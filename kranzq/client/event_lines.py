@@ -6,7 +6,8 @@ What is cut off in the middle is no event. The rules are those of the HTML stand
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from kranzq.model.frozen import frozen
 
 MOST_LINE = 256 * 1024
 """Bytes of a line."""
@@ -21,7 +22,7 @@ class TooLong(ValueError):
     """A line or an event is longer than any that is meant."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Frame:
     """One event as it came. `id` is the one that counts behind it: its own, or that of an event before it."""
 

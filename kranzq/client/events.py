@@ -20,6 +20,7 @@ from kranzq.client.event_lines import Lines, TooLong
 from kranzq.client.faults import OK, check_server, fault_of, retry_after, value_of
 from kranzq.client.receiving import IDENTITY, Answer, check_plain, receive, receive_on_loop
 from kranzq.errors import KranzqError, ServerUnreachable
+from kranzq.model.frozen import frozen
 
 SILENT_S = 45.0
 """A stream that says nothing for so long is dead: a server says each 15 s that it lives."""
@@ -35,7 +36,7 @@ ASK: Ask[Any] = Ask("GET", PATH, dict)
 _TYPE = "text/event-stream"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LiveEvent:
     """Something has become something else. `id`: from there one can read on; blank where the event has none."""
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import httpx2
 
 from kranzq.client.asking import Ask
 from kranzq.errors import AnswerTooLong, ServerUnreachable
+from kranzq.model.frozen import frozen
 
 FIRST_S, RATE = 60.0, 16 * 1024
 """An answer that has begun may take so long, and a second more for each `RATE` bytes of it: as slowly as a server reads
@@ -22,7 +22,7 @@ a body."""
 IDENTITY = {"accept-encoding": "identity"}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Answer:
     """All of an answer. Names of headers are small."""
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from kranzq.backend import Accepted
 from kranzq.backend.presence import Put
 from kranzq.model.agents import Scope
 from kranzq.model.claim import Holder
+from kranzq.model.frozen import frozen
 from kranzq.model.presence import PresenceClaim, Subject
 from kranzq.model.work import Attempt, ItemClaim, ItemState, Page, Recovered, Stats, Target, WorkItem
 
@@ -17,7 +17,7 @@ Told = Mapping[str, Any]
 _MOST_DIGITS = 18
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Me:
     """Whom a server takes its caller for. A blank name: the operator, who is no agent and holds nothing."""
 
@@ -26,7 +26,7 @@ class Me:
     scopes: frozenset[Scope]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LogPiece:
     """Bytes of a run's output as they are. `size` is that of all of it now; `is_over`: the run says nothing more.
 

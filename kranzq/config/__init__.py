@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from kranzq.config.files import config_path, parse_settings, read_settings
@@ -24,6 +23,7 @@ from kranzq.config.settings import (
 from kranzq.config.values import PLACEHOLDERS, expand, parse_duration, parse_size
 from kranzq.errors import BadSetting
 from kranzq.model.database_url import DatabaseUrl
+from kranzq.model.frozen import frozen
 
 __all__ = [
     "OTHER_VARIABLES",
@@ -50,7 +50,7 @@ _ALONE = frozenset(setting.name for setting in SETTINGS if "." not in setting.na
 """Settings that stand in no table."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MissionSettings:
     """How a mission is run."""
 
@@ -69,7 +69,7 @@ class MissionSettings:
     """Bytes; None: all of it is kept."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DaemonSettings:
     """How the daemon behaves."""
 
@@ -80,7 +80,7 @@ class DaemonSettings:
     recover_seconds: float
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StatusSettings:
     """When `status` names a running mission, in seconds."""
 
@@ -88,7 +88,7 @@ class StatusSettings:
     long_silence: float
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RetentionSettings:
     """What is kept of what is over; ages in seconds."""
 
@@ -98,7 +98,7 @@ class RetentionSettings:
     quarantine_age: float
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HookSettings:
     """Programs that are told of events; empty: nobody is."""
 
@@ -109,7 +109,7 @@ class HookSettings:
     drained: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WorkSettings:
     """The work queue; lengths of time in seconds."""
 
@@ -125,7 +125,7 @@ class WorkSettings:
     mission_lease: float = 900.0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Config:
     """All settings."""
 

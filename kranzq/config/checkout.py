@@ -14,11 +14,12 @@ from kranzq.config import SETTINGS, Config
 from kranzq.config.files import parse_settings
 from kranzq.errors import KranzqError
 from kranzq.events import Warned, emit
+from kranzq.model.frozen import frozen
 from kranzq.trust.approval import Approvals
 from kranzq.trust.settings import NAME, SettingsSeen, look_at_settings
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Change:
     """What one setting of the file does: the value now, the value with the file, and the one that the file gives."""
 

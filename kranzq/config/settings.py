@@ -6,7 +6,6 @@ A new setting is one row here and one field in `kranzq.config`; its check is a p
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from kranzq.config.values import (
     one_of,
@@ -28,6 +27,7 @@ from kranzq.config.values import (
     split_names,
 )
 from kranzq.errors import BadSetting
+from kranzq.model.frozen import frozen
 
 OTHER_VARIABLES: Mapping[str, str] = {
     "KRANZQ_AS_ROOT": "1: root means to work in another user's checkout, as in a container",
@@ -41,7 +41,7 @@ OTHER_VARIABLES: Mapping[str, str] = {
 """`KRANZQ_*` variables that are no settings, each with its meaning; whoever reads one puts it here."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Setting:
     """One setting. `default` is written as one would write it in the file; `kind` and `text` are for people."""
 

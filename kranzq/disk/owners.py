@@ -11,12 +11,12 @@ import os
 import re
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from kranzq.disk.modes import is_shared
 from kranzq.disk.read import Unreadable, open_folder, read_regular
 from kranzq.errors import Refused, UnsafePath
 from kranzq.model.checkout import Checkout
+from kranzq.model.frozen import frozen
 
 AS_ROOT = "KRANZQ_AS_ROOT"
 _CONFIG_LIMIT = 1024 * 1024
@@ -26,7 +26,7 @@ _BY_GROUP = frozenset({"group", "true", "yes", "on", "1", "all", "world", "every
 _GROUP_MAY = 0o060
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Unsafe:
     """Why nothing may run from a directory, half a sentence, and what mends it."""
 

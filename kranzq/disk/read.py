@@ -5,7 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from dataclasses import dataclass
+
+from kranzq.model.frozen import frozen
 
 RECORD_LIMIT = 8 * 1024
 ENTRY_LIMIT = 1024 * 1024
@@ -28,7 +29,7 @@ class Unreadable(Exception):
         self.lacking = lacking
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Content:
     """A file's bytes and its stat, taken from the same open descriptor."""
 

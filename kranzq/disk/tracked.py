@@ -11,9 +11,9 @@ import functools
 import os
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from kranzq.disk.read import Unreadable, read_regular
+from kranzq.model.frozen import frozen
 
 _INDEX_LIMIT = 512 * 1024 * 1024
 _POINTER = b"gitdir: "
@@ -32,7 +32,7 @@ IndexKey = tuple[str, int, int, int, int] | None
 """Path, device, inode, size and mtime of an index file; None where there is none."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Tracked:
     """What is tracked at `.kranz` or below it, as paths below the root in small letters; `told` is whether all is."""
 

@@ -7,13 +7,13 @@ stays as it is.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from kranzq.backend import MissionQueue
 from kranzq.model.claim import Place
 from kranzq.model.clock import rfc3339
 from kranzq.model.entry import Entry, render
+from kranzq.model.frozen import frozen
 from kranzq.model.ids import MissionId
 from kranzq.model.state import State
 from kranzq.trust.approval import Approvals
@@ -39,7 +39,7 @@ class TrustQueue(MissionQueue, Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Waiting:
     """An entry that may not run, why, and what to type."""
 
@@ -55,7 +55,7 @@ class Waiting:
         return shown | {"command": list(self.command), "why": self.why, "advice": self.advice}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Trust:
     """One checkout's approvals, keys and queue."""
 

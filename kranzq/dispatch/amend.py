@@ -10,7 +10,7 @@ import contextlib
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Protocol
 
 from kranzq.disk import atomic
@@ -22,6 +22,7 @@ from kranzq.model.checkout import Checkout
 from kranzq.model.claim import Place
 from kranzq.model.clock import Clock, SystemClock, rfc3339, seconds_of, to_ms
 from kranzq.model.entry import Entry, Own
+from kranzq.model.frozen import frozen
 from kranzq.model.ids import MissionId
 from kranzq.model.state import State
 from kranzq.runs.folders import Runs
@@ -53,7 +54,7 @@ class AmendQueue(ClaimQueue, Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Amender:
     """Who changes his mind, and where. `parts` makes what settling needs, and is called only then."""
 
@@ -70,7 +71,7 @@ class Amender:
         return Runs(self.checkout, self.queue.kranz_fd)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Amended:
     """Where the entry is now, whether this call changed something, and what people should know besides."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Protocol
 
 from kranzq.backend import Accepted
@@ -23,6 +23,7 @@ from kranzq.model.checkout import Checkout
 from kranzq.model.claim import Place
 from kranzq.model.clock import Clock, SystemClock, rfc3339
 from kranzq.model.entry import Entry, Own, render
+from kranzq.model.frozen import frozen
 from kranzq.model.ids import MissionId
 from kranzq.model.state import State
 from kranzq.trust.key import Key
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 _TRIES = 20
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Approved:
     """The answer: the entry that is there, and whether this call made it. `last` is the end that `once` met.
 
@@ -95,7 +96,7 @@ class ApprovalQueue(InboxQueue, Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Approver:
     """Who approves, and where. `parts` makes what settling needs; it is called only if there is something to settle."""
 

@@ -6,13 +6,13 @@ import os
 import stat
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import Protocol
 
 from kranzq.disk.modes import is_shared
 from kranzq.disk.owners import declared_group, folders_of, group_name, share, why_unsafe
 from kranzq.disk.tracked import tracked_below
 from kranzq.model.checkout import Checkout
+from kranzq.model.frozen import frozen
 
 _RUNTIME_FOLDERS = (".kranz/queue/",)
 _RUNTIME_PARTS = ("/dispatch/", "/events.jsonl.lock", "/enqueue-source", "/input/")
@@ -29,7 +29,7 @@ class NewQueue(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Begun:
     """What was made, which lines `.gitignore` got, and what git tracks that it must not (None: cannot be told)."""
 

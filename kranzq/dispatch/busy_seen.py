@@ -9,7 +9,6 @@ import contextlib
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from kranzq.busy import foreign
@@ -24,6 +23,7 @@ from kranzq.liveness import HolderRecord, Place, judge, place_of
 from kranzq.model.checkout import Checkout
 from kranzq.model.claim import Claimed
 from kranzq.model.clock import rfc3339, seconds_of
+from kranzq.model.frozen import frozen
 from kranzq.model.ids import MissionId
 from kranzq.model.process import Judgement, Liveness
 from kranzq.runs.folder import OUTPUT
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 By = Literal["keeper", "dispatcher", "leftovers", "hidden", "kranz", "claim"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ClaimSeen:
     """One claim with its record and the verdict on its holder."""
 
@@ -54,7 +54,7 @@ class ClaimSeen:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BusySeen:
     """Who has the checkout. `text` is half a sentence for people; `since` and `last_output` are wall seconds."""
 
@@ -92,7 +92,7 @@ class BusySeen:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Occupancy:
     """The claims, and who has the checkout: None when nobody."""
 

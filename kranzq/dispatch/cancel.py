@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Protocol
 
@@ -24,6 +23,7 @@ from kranzq.errors import Conflict, KranzqError, NoSuchMission, QueueLocked
 from kranzq.events import Cancelled, emit
 from kranzq.model.checkout import Checkout
 from kranzq.model.claim import Claimed
+from kranzq.model.frozen import frozen
 from kranzq.model.ids import MissionId
 from kranzq.model.outcome import Outcome
 from kranzq.model.state import State
@@ -39,7 +39,7 @@ class CancelQueue(OpenQueue, WithdrawQueue, Protocol):
     """What cancelling asks of an open queue."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Canceller:
     """Who cancels, and where. `parts` makes what settling and recovering need; only called for a mission that runs."""
 
@@ -54,7 +54,7 @@ class Canceller:
         return Runs(self.checkout, self.queue.kranz_fd)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Answer:
     """What came of it: `removed`, `wished`, `cancelled` (the run has ended so) or `ended` (by itself, or before).
 
@@ -104,7 +104,7 @@ def matching(one: Canceller, pattern: str) -> dict[MissionId, State]:
     return dict(sorted(found.items(), key=lambda pair: (pair[1] is State.CLAIMED, pair[0])))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NotCancelled:
     """One of many that could not be cancelled, and why."""
 

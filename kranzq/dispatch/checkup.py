@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from kranzq.disk.leavings import dead_temporaries
@@ -21,6 +20,7 @@ from kranzq.errors import Refused
 from kranzq.liveness import judge_claim
 from kranzq.model.checkout import Checkout
 from kranzq.model.clock import rfc3339
+from kranzq.model.frozen import frozen
 from kranzq.model.process import Liveness
 from kranzq.model.state import State
 from kranzq.runs.preflight import why_not_here
@@ -30,7 +30,7 @@ Grade = Literal["ok", "warning", "fault"]
 _SHOWN = 3
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Check:
     """One answer. `advice` is empty when all is well."""
 

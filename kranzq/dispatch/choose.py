@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from math import inf
 
 from kranzq.backend import Candidate
@@ -20,6 +19,7 @@ from kranzq.events import PassedOver, emit
 from kranzq.model.claim import Place
 from kranzq.model.clock import seconds_of, to_ms
 from kranzq.model.entry import Entry
+from kranzq.model.frozen import frozen
 from kranzq.model.outcome import Park, Retire, Return, Rotate, Wait
 from kranzq.model.state import State
 from kranzq.runs.folders import Runs
@@ -31,7 +31,7 @@ NO_COMMAND_ADVICE = "Give one (kranzq enqueue M -- COMMAND), or set [mission] co
 _AT_ONCE = 50  # entries let go under one lock: a look for each would cost, and nobody shall wait long for the lock
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Chosen:
     """The candidate for this turn; `entry` is without what its signature does not cover."""
 

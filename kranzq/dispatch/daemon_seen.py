@@ -7,13 +7,13 @@ while its process lives and the lock is held.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 
 from kranzq.disk.modes import counts
 from kranzq.disk.read import Unreadable, read_regular
 from kranzq.dispatch.lock_table import is_flocked
 from kranzq.liveness import judge
 from kranzq.model.clock import rfc3339
+from kranzq.model.frozen import frozen
 from kranzq.model.json_object import json_object
 from kranzq.model.process import Liveness, ProcessIdentity
 
@@ -21,7 +21,7 @@ DAEMON_JSON = ".daemon.json"
 DAEMON_FLOCK = ".daemon.flock"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DaemonSeen:
     """What a daemon says of itself. Times are RFC 3339, empty where the record has none."""
 
@@ -46,7 +46,7 @@ class DaemonSeen:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HiddenDaemon:
     """A daemon may live where we cannot see it; `why` is half a sentence."""
 

@@ -10,7 +10,7 @@ import contextlib
 import enum
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from kranzq.dispatch.amend import Amended, Amender, changing, not_ours, put, read, refuse_claimed, signed_anew
 from kranzq.errors import NoSuchMission, UsageFault
@@ -18,6 +18,7 @@ from kranzq.events import Edited, emit
 from kranzq.model.claim import Place
 from kranzq.model.clock import rfc3339, seconds_of, to_ms
 from kranzq.model.entry import MAX_PRIORITY, Entry, Own
+from kranzq.model.frozen import frozen
 from kranzq.model.ids import MissionId
 from kranzq.model.state import State
 from kranzq.trust.mac import Signature, verify
@@ -29,7 +30,7 @@ class Now(enum.Enum):
     NOW = "now"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Edits:
     """What is to change; None leaves it. `not_before` is wall seconds; `timeout_s` 0 takes the limit away."""
 

@@ -11,7 +11,6 @@ import os
 import stat
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Literal
 
 from kranzq.disk.read import GONE
@@ -23,6 +22,7 @@ from kranzq.dispatch.past import Run
 from kranzq.dispatch.sight import LookQueue, OpenLook, distinct
 from kranzq.liveness import judge
 from kranzq.model.checkout import Checkout
+from kranzq.model.frozen import frozen
 from kranzq.model.ids import MissionId
 from kranzq.model.outcome import Outcome
 from kranzq.model.process import Liveness
@@ -41,7 +41,7 @@ Followed = Literal["ended", "lost", "no output"]
 EndState = Literal["ended", "parked", "quarantined", "removed", "unknown", "timeout"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MissionEnd:
     """What a wait came to. `run` is the last one where it ended by one; `reason` is half a sentence."""
 

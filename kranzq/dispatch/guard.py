@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-from dataclasses import dataclass
 
 from kranzq.backend import Wanted
 from kranzq.busy import foreign
@@ -20,6 +19,7 @@ from kranzq.dispatch.parts import IsBusy, Memory
 from kranzq.errors import NotFound, RepoBusy
 from kranzq.liveness import me
 from kranzq.model.claim import Claim, Holder
+from kranzq.model.frozen import frozen
 from kranzq.model.ids import MissionId
 from kranzq.runs.holders import Situation, judge_lock
 
@@ -49,7 +49,7 @@ class Guard:
                 self._stack.close()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Guarded:
     """A claim and the busy lock that was taken before it."""
 

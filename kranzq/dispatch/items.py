@@ -12,7 +12,6 @@ import secrets
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeVar
 
 from kranzq.backend import Wanted
@@ -23,6 +22,7 @@ from kranzq.events import Warned, emit
 from kranzq.leases.sweeper import Sweeper
 from kranzq.model.claim import Holder
 from kranzq.model.entry import Entry
+from kranzq.model.frozen import frozen
 from kranzq.model.ids import MissionId
 from kranzq.model.item_run import ItemOfRun
 from kranzq.model.policy import backoff_s
@@ -43,7 +43,7 @@ NO_COMMAND = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ItemSettings:
     """What is fixed for one checkout. `url` is the database's, without a password; `path` its file, if it is one."""
 

@@ -7,7 +7,6 @@ each end is recorded before the claim moves. Nothing here starts or watches a mi
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, cast
 
 from kranzq.backend import Accepted, Candidate, Wanted
@@ -25,6 +24,7 @@ from kranzq.model.checkout import Checkout
 from kranzq.model.claim import Claim, Holder
 from kranzq.model.clock import seconds_of
 from kranzq.model.entry import Entry
+from kranzq.model.frozen import frozen
 from kranzq.model.ids import MissionId
 from kranzq.model.outcome import Ending, Outcome, Park, Retire, Return
 from kranzq.model.state import State
@@ -36,7 +36,7 @@ _MOVED = ("put back", "settled")
 """How the findings of recovery begin that moved a claim; one that somebody else moved is not ours to count."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Nothing:
     """Nothing was claimed. `lost` tells that others were faster each time, `passed_over` why missions wait."""
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from kranzq.model.clock import rfc3339
+from kranzq.model.frozen import frozen
 from kranzq.model.state import State
 
 Signed = bool | str | None
 """True, False for an unsigned entry, or what is wrong with the signature; None where the content cannot be read."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Listed:
     """One entry as `list` shows it. `note` says what holds it up and `advice` what to type, for people."""
 
@@ -40,7 +39,7 @@ class Listed:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Listing:
     """All entries in order, and the files that are none, each with its reason; `quarantined` where it was asked for."""
 

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from kranzq.dispatch.listed import Listed
 from kranzq.dispatch.look import entries_of
 from kranzq.dispatch.past import Run, history
 from kranzq.dispatch.sight import Sight
 from kranzq.dispatch.why import why
+from kranzq.model.frozen import frozen
 from kranzq.model.ids import MissionId
 from kranzq.model.state import State
 from kranzq.runs.folders import Runs
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OneMission:
     """A mission. `entries` are those of the queue, the one that matters most first; none: `state` is `gone`."""
 

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import errno
 import os
-from dataclasses import dataclass
 from typing import Protocol
+
+from kranzq.model.frozen import frozen
 
 PIECE = 64 * 1024
 TAIL_LIMIT = 16 * 1024 * 1024
 """So far back a tail looks for the beginnings of lines."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Piece:
     """Bytes of a run's output. `start` is where they begin in the file, behind what was left out.
 

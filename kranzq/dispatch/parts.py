@@ -13,6 +13,7 @@ from kranzq.model.checkout import Checkout
 from kranzq.model.claim import Place
 from kranzq.model.clock import Clock, SystemClock
 from kranzq.model.entry import Entry
+from kranzq.model.frozen import frozen
 from kranzq.model.ids import MissionId
 from kranzq.model.policy import DEFERRAL_LIMIT_S, INTERRUPTION_LIMIT, Limits
 from kranzq.model.state import State
@@ -119,7 +120,7 @@ class OpenQueue(MissionQueue, Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Settings:
     """What a turn needs of the configuration."""
 
@@ -137,7 +138,7 @@ class Settings:
         return Limits(retries, self.park_interrupted, self.interruptions, self.deferral_s)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Parts:
     """The ready parts of one checkout."""
 
@@ -187,7 +188,7 @@ class Memory:
         return True
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Ran:
     """A mission was tried."""
 
@@ -198,7 +199,7 @@ class Ran:
     is_item: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Left:
     """The mission was left running; the next dispatcher adopts it."""
 
@@ -206,7 +207,7 @@ class Left:
     run: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Empty:
     """Nothing may run now. `passed_over` maps missions to why they wait; `due` is wall seconds."""
 
@@ -215,7 +216,7 @@ class Empty:
     claims: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class IsBusy:
     """Somebody has the checkout. `keeper` is the pid of a visible keeper; `recovered` that recovery moved something.
 
@@ -228,7 +229,7 @@ class IsBusy:
     by_lock: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Paused:
     """No new turns may be done."""
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Self
 
 from kranzq.dispatch.kranz_seen import kranz_says
+from kranzq.model.frozen import frozen
 from kranzq.model.ids import MissionId
 from kranzq.model.outcome import fate_name
 from kranzq.model.tree import Tree
@@ -14,7 +15,7 @@ from kranzq.runs.folders import Runs
 from kranzq.runs.record import RunRecord
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Run:
     """One run as `history` shows it. `outcome` and `fate` are None while it has not ended; times are RFC 3339."""
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 import enum
 import os
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 
 from kranzq.disk.read import ENTRY_LIMIT, Unreadable, open_folder, read_regular
 from kranzq.errors import Conflict, NotFound, UsageFault
 from kranzq.model.claim import Place
 from kranzq.model.entry import Entry
+from kranzq.model.frozen import frozen
 from kranzq.model.ids import MissionId
 from kranzq.model.json_object import json_object
 from kranzq.model.outcome import Outcome, Retire
@@ -34,7 +34,7 @@ class Verdict(enum.Enum):
     WAITS = "waits"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Judged:
     """A verdict and the reason for it, half a sentence; empty when nothing is in the way."""
 

@@ -17,6 +17,7 @@ from kranzq.dispatch.sight import LookQueue, distinct
 from kranzq.errors import NotFound, Refused
 from kranzq.model.checkout import Checkout
 from kranzq.model.clock import Clock, SystemClock, rfc3339, seconds_of
+from kranzq.model.frozen import frozen
 from kranzq.model.ids import MissionId
 from kranzq.model.source import Source
 from kranzq.model.state import State
@@ -48,7 +49,7 @@ class BindingQueue(LookQueue, Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Binding:
     """One binding. `state` is `bound`, `returned`, `cancelled` or `orphaned`; `where` is the mission's own state."""
 

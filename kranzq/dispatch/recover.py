@@ -16,6 +16,7 @@ from kranzq.dispatch.parts import OpenQueue, Parts
 from kranzq.dispatch.settle import Settled, settle, settle_place
 from kranzq.events import LeftoversEnded, PutBack, emit
 from kranzq.model.claim import Claimed
+from kranzq.model.frozen import frozen
 from kranzq.model.outcome import Outcome, Return, fate_name
 from kranzq.model.process import Judgement, Liveness
 from kranzq.runs.folders import Runs
@@ -27,7 +28,7 @@ Confirm = Callable[[str, tuple[Leftover, ...]], bool]
 """Asked before leftovers are ended; says yes or no."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Finding:
     """One claim: the verdict on its holder, the evidence, and what was done or would be."""
 
@@ -47,7 +48,7 @@ class Finding:
         return self.verdict is Liveness.ALIVE or (self.verdict is Liveness.GONE and not self.leftovers)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Report:
     """What recovery found. `lock` says in half a sentence why the busy lock is held, None when it is free."""
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from kranzq.dispatch.inputs import check_name
 from kranzq.errors import UsageFault
 from kranzq.model.entry import DEFAULT_PRIORITY, MAX_PRIORITY
+from kranzq.model.frozen import frozen
 from kranzq.model.ids import MissionId
 from kranzq.model.tokens import has_token
 
@@ -18,7 +19,7 @@ MAX_AFTER = 100
 _TICKET = r"(?!\.)(?!.*\.\.)[A-Za-z0-9._-]{1,128}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Request:
     """What is approved. Without `mission` an id is made; `source`: producer and reference; `files`: name to bytes.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Protocol
 
 from kranzq.backend import Accepted
@@ -32,6 +32,7 @@ from kranzq.events import Edited, emit
 from kranzq.model.claim import Place
 from kranzq.model.clock import rfc3339
 from kranzq.model.entry import DEFAULT_PRIORITY, MAX_PRIORITY, Entry, Own, parse
+from kranzq.model.frozen import frozen
 from kranzq.model.ids import MissionId
 from kranzq.model.outcome import Rotate, Wait
 from kranzq.model.state import State
@@ -49,7 +50,7 @@ class RetryQueue(AmendQueue, Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Kept:
     entry: Entry
     whole: bool

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from kranzq.backend import MissionQueue
 from kranzq.disk.leavings import sweep_temporaries
@@ -20,6 +20,7 @@ from kranzq.dispatch.tally import counters_of
 from kranzq.events import Ended, PutBack, emit
 from kranzq.model.claim import Claimed, Place
 from kranzq.model.clock import rfc3339, seconds_of
+from kranzq.model.frozen import frozen
 from kranzq.model.item_policy import decide_item
 from kranzq.model.outcome import Ending, Fate, NotStarted, Outcome, Retire, Return, Rotate, fate_name
 from kranzq.model.policy import decide
@@ -31,7 +32,7 @@ from kranzq.runs.record import ExitRecord, RunRecord
 _BROUGHT_BACK = frozenset({Outcome.INTERRUPTED, Outcome.NOT_STARTED, Outcome.NEVER_BEGAN})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Settled:
     """A run's end as it was recorded, and the fate that was carried out."""
 

@@ -9,7 +9,6 @@ import itertools
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kranzq import __version__
@@ -23,6 +22,7 @@ from kranzq.dispatch.sight import Sight, distinct, fate_of_bad
 from kranzq.liveness import start_ticks
 from kranzq.model.claim import Place
 from kranzq.model.clock import rfc3339
+from kranzq.model.frozen import frozen
 from kranzq.model.process import Liveness
 from kranzq.model.state import State
 from kranzq.runs.folders import Runs
@@ -38,7 +38,7 @@ _SHOWN = 3
 _UNITS = ((3600, "hours"), (60, "min"))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Thresholds:
     """From when on a running mission is named, in seconds."""
 
@@ -46,7 +46,7 @@ class Thresholds:
     long_silence_s: float = 30 * 60.0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Notice:
     """Something a person should look at, and what to do about it."""
 
@@ -54,7 +54,7 @@ class Notice:
     advice: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Status:
     """All that `status` says."""
 

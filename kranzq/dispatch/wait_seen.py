@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
 from kranzq.dispatch.predecessors import Predecessors, Verdict
 from kranzq.dispatch.tally import counters_of
 from kranzq.model.claim import Place
 from kranzq.model.entry import Entry
+from kranzq.model.frozen import frozen
 from kranzq.model.outcome import Outcome, Rotate, Wait
 from kranzq.runs.folders import Runs
 from kranzq.runs.record import RunRecord
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WaitSeen:
     """What it waits for: a code for programs, half a sentence (empty: only its time), and what would clear it."""
 

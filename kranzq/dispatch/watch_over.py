@@ -10,7 +10,7 @@ import json
 import os
 import select
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Protocol
 
 from kranzq.dispatch.hold import Holding, end_all_leftovers
@@ -18,6 +18,7 @@ from kranzq.dispatch.launch import Try, advance
 from kranzq.dispatch.parts import OpenQueue, Parts
 from kranzq.errors import KranzqError, StoreUnavailable
 from kranzq.events import Started, Warned, emit
+from kranzq.model.frozen import frozen
 from kranzq.runs.folder import RETURN
 from kranzq.runs.record import ExitRecord, parse_exit
 
@@ -58,7 +59,7 @@ class Interrupts(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Watched:
     """How the watch ended. `left` tells that the keeper goes on; else `safe` that nothing of the run lives."""
 

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from kranzq.disk.gitdir import git_folder, head
 from kranzq.disk.remote import origin
 from kranzq.errors import KranzqError, UsageFault
 from kranzq.model.checkout import Checkout
+from kranzq.model.frozen import frozen
 from kranzq.model.presence import Whereabouts, flat_text, lies_inside
 from kranzq.model.repository import local_key, repo_key
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Located:
     """A path without links: absolute. `clones` are checkouts that it led to, `leads_to` a target outside of any."""
 

@@ -6,7 +6,6 @@ The reasons are those by which a turn decides; nothing is decided here and nothi
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from kranzq.dispatch.aside_seen import inbox, means, quarantined_as
 from kranzq.dispatch.busy_seen import BusySeen, ClaimSeen, Occupancy, is_here, local, occupancy
@@ -21,6 +20,7 @@ from kranzq.errors import NoSuchMission
 from kranzq.model.claim import Place
 from kranzq.model.clock import seconds_of
 from kranzq.model.entry import Entry
+from kranzq.model.frozen import frozen
 from kranzq.model.ids import MissionId
 from kranzq.model.outcome import Outcome, fate_name
 from kranzq.model.process import Liveness
@@ -34,7 +34,7 @@ from kranzq.trust.may_run import PermitKind, usable
 _RANK = {State.CLAIMED: 0, State.QUEUED: 1, State.WAITING: 2, State.INBOX: 3, State.PARKED: 4}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Reason:
     """One reason: a code for programs, half a sentence, and what would clear it (empty: time alone)."""
 
@@ -47,7 +47,7 @@ class Reason:
         return {"reason": self.code, "text": self.text, "clear": self.clear}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Why:
     """A mission's state and the reasons for it."""
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 import re
 import time
-from dataclasses import dataclass
 
 from kranzq.liveness.process import HAS_PROC, boot_id, boot_time, judge_here, pid_max, start_ticks
+from kranzq.model.frozen import frozen
 from kranzq.model.process import Judgement, Liveness
 
 _I32_MAX = 2**31 - 1
@@ -20,7 +20,7 @@ _NUMBER = re.compile(r"\+?[0-9]{1,20}")
 _U64 = 2**64 - 1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HolderRecord:
     """The four lines by which kranz says who holds a lock. `token` is empty where its writer had none."""
 

@@ -12,8 +12,8 @@ import functools
 import os
 import sys
 import time
-from dataclasses import dataclass
 
+from kranzq.model.frozen import frozen
 from kranzq.model.process import Judgement, Liveness, ProcessIdentity
 
 HAS_PROC = sys.platform == "linux"
@@ -33,7 +33,7 @@ class Place(enum.Enum):
     ELSEWHERE = "another machine"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ProcessStat:
     """What /proc/PID/stat says of one process at one moment."""
 

@@ -6,12 +6,12 @@ It is opened when a tool needs it, so that a store that is away breaks one call 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from kranzq.backend import Wanted
 from kranzq.backend.presence import SharedStore
 from kranzq.model.claim import Holder
+from kranzq.model.frozen import frozen
 from kranzq.model.presence import Whereabouts
 from kranzq.model.work import ItemClaim
 from kranzq.wiring import presence
@@ -84,7 +84,7 @@ class Caller(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Here:
     """The directory in which the server was started: paths are relative to it, whichever store is asked."""
 

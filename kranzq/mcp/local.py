@@ -15,6 +15,7 @@ from kranzq.backend.presence import SharedStore
 from kranzq.errors import Refused
 from kranzq.mcp.caller import Here, Json, Missions
 from kranzq.model.claim import Holder
+from kranzq.model.frozen import frozen
 from kranzq.model.work import ItemClaim, folded
 from kranzq.wiring import working
 from kranzq.wiring.approving import request_of
@@ -82,7 +83,7 @@ class LocalCaller:
                 self._opened = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LocalMissions:
     """The missions of the checkout around a directory, through the same calls as the verbs."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from kranzq.backend import Wanted
@@ -14,10 +13,11 @@ from kranzq.client.sending import Client
 from kranzq.errors import Conflict, Refused
 from kranzq.mcp.caller import Here, Json, Missions
 from kranzq.model.claim import Holder
+from kranzq.model.frozen import frozen
 from kranzq.model.work import ItemClaim, folded
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RemoteCaller:
     """An agent somewhere else. Paths are still those of its own disk."""
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
 from kranzq.errors import Conflict, NoSuchAgent, UsageFault
 from kranzq.model.claim import Holder
+from kranzq.model.frozen import frozen
 from kranzq.model.tokens import AGENT_PREFIX, OPERATOR_PREFIX, has_token, is_token, new_token, token_hash
 from kranzq.model.work import MOST_GROUPS, MOST_NAME, check_number, check_text, folded
 
@@ -39,7 +40,7 @@ class Scope(enum.Enum):
 _RANK = {scope: rank for rank, scope in enumerate(Scope)}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Agent:
     """One agent that has a token. `expired` is told by the store's clock, as of when the agent was looked up."""
 
@@ -78,7 +79,7 @@ class Issued(NamedTuple):
         return f"Issued(agent={self.agent!r}, token=***)"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NewAgent:
     """An agent that is to be added. Making one checks it: UsageFault names the field. `life_ms` None: no end."""
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from kranzq.model.frozen import frozen
 
 EVENTS = "events.jsonl"
 """What a kranz engine writes in the folder of a mission that it works on."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Checkout:
     """A working tree: `root` is its canonical absolute path, `has_git` tells whether `.git` lies in it."""
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kranzq.model.entry import Entry
+from kranzq.model.frozen import frozen
 from kranzq.model.ids import MissionId
 from kranzq.model.state import State
 
@@ -19,7 +19,7 @@ ITEM_PREFIX = "item-"
 """Begins the id under which an item runs as a mission."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Holder:
     """Who takes work: a name for people, the process where it is one of this machine, the agent's uid if known."""
 
@@ -28,7 +28,7 @@ class Holder:
     uid: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Claim:
     """What a claimer got. `token` names this claim and no other; a stale holder changes nothing with it."""
 
@@ -38,7 +38,7 @@ class Claim:
     inode: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Place:
     """One entry's place: its state, its name there, and what the name says."""
 
@@ -55,7 +55,7 @@ class Place:
         return self.name.startswith(ITEM_MARK)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Claimed:
     """A claim as it lies in the queue. `touched_at` is wall seconds: the newer of mtime and ctime."""
 

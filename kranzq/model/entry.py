@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NoReturn
 
 from kranzq.errors import BadEntry, BadMissionId
 from kranzq.model.clock import seconds_of
+from kranzq.model.frozen import frozen
 from kranzq.model.ids import MissionId
 
 MAX_PRIORITY = 255
@@ -23,7 +24,7 @@ _ID_LENGTH = 32
 _LONGEST_S = 10**10
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Own:
     """The fields that only kranzq knows. `id` is random and stands for this life of the entry."""
 
@@ -44,7 +45,7 @@ class Own:
     extra: Mapping[str, object] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Entry:
     """One waiting mission. `own` is None for an entry that kranz or a hand wrote."""
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from kranzq.model.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ItemOfRun:
     """Which item a run was made for, and who holds it: `url` is the database's, without a password."""
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from kranzq.model.frozen import frozen
 
 
 class Outcome(enum.Enum):
@@ -42,7 +43,7 @@ class NotStarted(enum.Enum):
     """A stop or TERM came first: back to its place."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Ending:
     """What is known of one run's end. `counted` is false when the interruption was asked for."""
 
@@ -55,24 +56,24 @@ class Ending:
     cancel_wished: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Retire:
     """The entry has done its work and goes."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Return:
     """Back to its old place, under its old name."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Wait:
     """Not due until `until_ms` (wall milliseconds); keeps its name and so its place."""
 
     until_ms: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rotate:
     """Not due until `until_ms`, then behind its priority under the new `number` (None until one is taken)."""
 
@@ -80,7 +81,7 @@ class Rotate:
     number: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Park:
     """Set aside for a person."""
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import assert_never
 
+from kranzq.model.frozen import frozen
 from kranzq.model.outcome import Ending, Fate, NotStarted, Outcome, Park, Retire, Return, Rotate, Wait
 
 BACKOFF_FIRST_S = 5.0
@@ -14,7 +14,7 @@ INTERRUPTION_LIMIT = 3
 DEFERRAL_LIMIT_S = 24 * 3600.0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Counters:
     """Earlier runs of the same entry id. `first_deferred_at` is a wall time in seconds."""
 
@@ -24,7 +24,7 @@ class Counters:
     first_deferred_at: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Limits:
     """What the entry and the settings allow."""
 

@@ -11,10 +11,10 @@ import hashlib
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from kranzq.errors import UsageFault
 from kranzq.model.claim import Holder
+from kranzq.model.frozen import frozen
 from kranzq.model.repository import repo_key, same_repository
 from kranzq.model.work import MOST_NAME, check_text, folded
 
@@ -35,7 +35,7 @@ _SPACE = re.compile(
 _HALF = re.compile("[\ud800-\udfff]")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Whereabouts:
     """Where somebody works: the key and the canonical root of a clone, and its branch when one is checked out."""
 
@@ -44,7 +44,7 @@ class Whereabouts:
     branch: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Subject:
     """What a claim is about. Absent parts are None; `path` is relative to the root, and empty for the whole of it."""
 
@@ -78,7 +78,7 @@ class Subject:
         return self.repo, self.path, self.absolute_path, self.branch, topic
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NewPresence:
     """A claim that is to be put. Making one checks and cuts it. Raises UsageFault.
 
@@ -108,7 +108,7 @@ class NewPresence:
             raise _nothing_named()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PresenceClaim:
     """A claim as it is kept. Its topic and note are another agent's words: information, never an instruction."""
 

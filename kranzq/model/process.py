@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from kranzq.model.frozen import frozen
 
 
 class Liveness(enum.Enum):
@@ -18,7 +19,7 @@ class Liveness(enum.Enum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Judgement:
     """A verdict and the evidence for it, one sentence without a full stop that a person can check."""
 
@@ -26,7 +27,7 @@ class Judgement:
     evidence: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ProcessIdentity:
     """One process, for ever.
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from kranzq.model.frozen import frozen
 from kranzq.model.ids import MissionId
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Source:
     """A binding. `created_at` is Unix seconds, 0 when unknown."""
 

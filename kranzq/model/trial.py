@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+from kranzq.model.frozen import frozen
 
 
 class Verdict(enum.Enum):
@@ -30,7 +31,7 @@ PROMISES = {
 _ORDER = list(Verdict)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Trial:
     """One trial. `promises` may be empty: then it bears on comfort alone, such as how soon a change is seen."""
 
@@ -53,7 +54,7 @@ class Trial:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Kept:
     """How far one promise holds here: the worst of the trials that bear on it."""
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from kranzq.errors import UsageFault
 from kranzq.model.claim import Holder
+from kranzq.model.frozen import frozen
 from kranzq.model.presence import (
     MOST_PATH,
     PresenceClaim,
@@ -49,7 +49,7 @@ class Kind(enum.Enum):
 _STRENGTH = {kind: place for place, kind in enumerate(Kind)}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Question:
     """What is asked about. Absent parts are None; `words` are those that all must occur."""
 
@@ -65,7 +65,7 @@ class Question:
         return (self.path, self.absolute_path, self.branch, self.words) == (None, None, None, frozenset())
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Facts:
     """What is known of a running agent beside its claims. Paths are relative to its repository's root.
 
@@ -86,7 +86,7 @@ class Facts:
     todos: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Match:
     """One reason to name somebody; `since_ms` is None when nobody knows since when."""
 
@@ -95,7 +95,7 @@ class Match:
     since_ms: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Working:
     """Somebody who works on it, with every reason, the strongest first."""
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from kranzq.errors import UsageFault
 from kranzq.model.claim import Holder
 from kranzq.model.clock import LATEST_S
+from kranzq.model.frozen import frozen
 from kranzq.model.outcome import Outcome
 
 DEFAULT_LEASE_MS, MOST_LEASE_MS = 120_000, 86_400_000
@@ -52,7 +53,7 @@ class ItemState(enum.Enum):
         return self in {ItemState.OPEN, ItemState.LAPSED}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Target:
     """Whom an item is for: one agent (by uid, else by name), one group, or anybody. Names ignore ASCII case."""
 
@@ -70,7 +71,7 @@ class Target:
         return f"g:{folded(self.group)}" if self.group else "*"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NewItem:
     """An item that is to be enqueued. Making one checks it: UsageFault names the field. `key`: same key, same item."""
 
@@ -114,7 +115,7 @@ class NewItem:
             check_moment("not_before", self.not_before)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WorkItem:
     """One item as it is kept."""
 
@@ -140,7 +141,7 @@ class WorkItem:
     result: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Held:
     """What a holder shows with every call: the item, the attempt that it was given, and who it is."""
 
@@ -156,7 +157,7 @@ class ItemClaim(Held):
     item: WorkItem
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Finish:
     """One claim's end, of many that are recorded together."""
 
@@ -165,7 +166,7 @@ class Finish:
     result: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Attempt:
     """One claim of an item, as the history keeps it: who, when, how it ended, why. `ended` is None while it counts."""
 
@@ -179,7 +180,7 @@ class Attempt:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Page:
     """Some items, newest change first, and where the next page begins (None: this was the last)."""
 
@@ -187,7 +188,7 @@ class Page:
     cursor: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Recovered:
     """What one sweep did: leases that lapsed, items that thereby failed, delayed ones that came due."""
 
@@ -202,7 +203,7 @@ class Recovered:
         return bool(self.lapsed or self.failed or self.opened)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Stats:
     """What there is: items by state, those that nobody may ever claim, leases that are over, bytes on disk."""
 

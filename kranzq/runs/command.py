@@ -9,12 +9,12 @@ import os
 import re
 import stat
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from kranzq.model.checkout import Checkout
 from kranzq.model.database_url import has_password, stripped
 from kranzq.model.entry import Entry
+from kranzq.model.frozen import frozen
 from kranzq.model.outcome import Ending, NotStarted, Outcome
 from kranzq.model.tokens import has_token
 from kranzq.runner import Prepared
@@ -124,7 +124,7 @@ class Expand(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MissionRunner:
     """Prepares missions. `expand` fills the placeholders of `configured`; `names` limits the environment."""
 

@@ -13,9 +13,9 @@ import os
 import struct
 import sys
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 
 from kranzq.liveness import ProcessStat, proc_is_ours, read_stat
+from kranzq.model.frozen import frozen
 
 Lock = int | str
 """A lock file: its path, or a descriptor of it (read-only is enough)."""
@@ -27,7 +27,7 @@ _LINUX = sys.platform == "linux"
 _ASK = struct.Struct("hhqqi4x" if _LINUX else "qqihh")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Holder:
     """A process with a descriptor that holds the lock `key`, which the dispatcher `taker` once took.
 
@@ -40,7 +40,7 @@ class Holder:
     key: Key
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HoldersSeen:
     """One pass: the holders, and the processes whose descriptors we may not see."""
 
@@ -57,7 +57,7 @@ class Situation(enum.Enum):
     CANNOT_SEE = "its holders cannot be seen from here"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LockJudgement:
     """The situation and who is meant: the keeper (0: lives in another pid namespace), the dispatcher, the holders."""
 

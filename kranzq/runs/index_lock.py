@@ -12,12 +12,12 @@ import os
 import stat
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from kranzq.disk import atomic
 from kranzq.disk.birth import born_ns
 from kranzq.disk.gitdir import GitFolder, git_folder, is_own
 from kranzq.liveness import proc_is_ours
+from kranzq.model.frozen import frozen
 
 NAME = "index.lock"
 PATIENCE_S = 1.0  # a git that only writes its index is done within this, even on a slow disk
@@ -27,7 +27,7 @@ _COMMAND_SHOWN = 80
 _UNIT = 60
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class IndexLock:
     """A lock that is there, and when it was made (wall seconds)."""
 

@@ -16,11 +16,11 @@ import subprocess
 import sys
 from array import array
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from kranzq.errors import EXIT_LATER, KranzqError
 from kranzq.liveness import identity_of
+from kranzq.model.frozen import frozen
 from kranzq.model.process import ProcessIdentity
 
 READY_WITHIN = 20.0
@@ -40,7 +40,7 @@ class KeeperLost(KranzqError):
         self.pid = pid
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Order:
     """All that a keeper needs to know of its mission; the JSON of it travels in a memory file, so it may be large."""
 

@@ -13,10 +13,10 @@ import select
 import signal
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from kranzq.liveness import ProcessStat, proc_is_ours, read_stat
+from kranzq.model.frozen import frozen
 from kranzq.runs.holders import (
     Holder,
     HoldersSeen,
@@ -39,7 +39,7 @@ _AT_ONCE = 200  # pidfds held open, far below the usual limit of descriptors
 _PR_SET_CHILD_SUBREAPER = 36
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Leftover:
     """A living process that a killed keeper left, how it was found, and its command line for people."""
 
@@ -49,7 +49,7 @@ class Leftover:
     net: Net
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Seen:
     """One look. `cannot_look`: processes we may not look into; `blind`: there is no /proc of our own at all."""
 
@@ -58,7 +58,7 @@ class Seen:
     blind: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Ended:
     """What `end` did: `ended` are proven gone, `remaining` lived at the deadline or may not be signalled by us."""
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from kranzq import __version__
 from kranzq.errors import BadMissionId
+from kranzq.model.frozen import frozen
 from kranzq.model.ids import MissionId
 from kranzq.model.item_run import ItemOfRun
 from kranzq.model.json_object import json_object
@@ -27,7 +27,7 @@ _COMMAND_SHOWN = 1000
 _NOT_STARTED = {kind.value: kind for kind in NotStarted}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class EntryIdentity:
     """Which entry a run took: `id` where it has one, else name, inode and birth time tell."""
 
@@ -37,7 +37,7 @@ class EntryIdentity:
     born_ns: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunRecord:
     """One run as `run.json` keeps it. Times are RFC 3339, `fate` is set once `state` is ended."""
 
@@ -169,7 +169,7 @@ def parse(data: bytes) -> RunRecord | None:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ExitRecord:
     """What the keeper recorded. `complete` tells that its last act is in it: survivors were dealt with."""
 

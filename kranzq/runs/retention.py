@@ -10,11 +10,11 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Container, Iterator
-from dataclasses import dataclass
 
 from kranzq.disk.leavings import IsGone, finish_removals, remove_whole, sweep_temporaries
 from kranzq.liveness import Place, judge, place_of, start_ticks
 from kranzq.model.claim import ITEM_PREFIX
+from kranzq.model.frozen import frozen
 from kranzq.model.ids import MissionId
 from kranzq.model.process import Liveness
 from kranzq.runs.folder import ENTRY, RunFolder
@@ -26,7 +26,7 @@ Since = Callable[[float], bool]
 """Whether what was written at a wall time is so old that no writer is at it any more."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Keep:
     """How much is kept; ages in seconds."""
 
@@ -36,7 +36,7 @@ class Keep:
     quarantine_age_s: float = 90 * 86400.0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class InQueue:
     """What the queue still has: the names of its claims, and the entry ids of a mission (None for one without)."""
 

@@ -17,6 +17,7 @@ from kranzq.backend.agents import Agents
 from kranzq.errors import UsageFault
 from kranzq.model.agents import Agent, Scope
 from kranzq.model.claim import Holder
+from kranzq.model.frozen import frozen
 from kranzq.model.tokens import has_token
 from kranzq.server.errors import HttpFault
 from kranzq.server.routing import Sent
@@ -32,7 +33,7 @@ FRESH_S = 0.25
 """A credential that was looked at longer ago is looked at once more, in the thread for which the request waited."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Caller:
     """Who calls. `is_operator`: the key or the socket opened the door, and `agent` is only whom the call is for."""
 

@@ -10,8 +10,8 @@ import json
 import re
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from kranzq.model.frozen import frozen
 from kranzq.server.plain import plain
 
 MOST = 10_000
@@ -19,7 +19,7 @@ RESYNC = "resync"
 _ID = re.compile(r"([0-9a-f]{1,64})-([0-9]{1,15})", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Event:
     """One event as it is sent."""
 

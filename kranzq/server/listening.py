@@ -16,6 +16,7 @@ import stat
 from dataclasses import dataclass, field
 
 from kranzq.errors import Busy, Refused, StoreUnavailable, UnsafePath, UsageFault
+from kranzq.model.frozen import frozen
 
 BACKLOG = 1024
 _MOST_PATH = 107
@@ -105,7 +106,7 @@ class SocketFile:
             self._lock = -1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Address:
     """An address of TCP: a literal one or `localhost`, so that nobody else's name server decides where we listen."""
 

@@ -21,6 +21,7 @@ from starlette.datastructures import Headers
 from starlette.types import Receive
 
 from kranzq.model.agents import Scope
+from kranzq.model.frozen import frozen
 from kranzq.server.errors import Form
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ class Call:
             pass
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Reply:
     """An answer with more than a value."""
 
@@ -80,7 +81,7 @@ class Reply:
 Handler = Callable[[Call], object] | Callable[[Call], Awaitable[object]]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Route:
     """One operation. `path` has its parameters in braces, each a whole segment."""
 
@@ -124,7 +125,7 @@ class Route:
         return tuple(part[1:-1] for part in self.path.split("/") if part.startswith("{"))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Found:
     """The routes that have a path, by method, and what its parameters say."""
 

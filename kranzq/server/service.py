@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from kranzq.backend.presence import SharedStore
+from kranzq.model.frozen import frozen
 from kranzq.server.identity import Callers
 from kranzq.server.pool import Pool
 from kranzq.server.waiting import Waiting
@@ -23,7 +24,7 @@ Observer = Callable[["Route | None", int, float], None]
 """Is told of each answer: its route (None: there was none), status, and seconds from the first byte to the last."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Limits:
     """How much and how long the server puts up with; seconds and bytes."""
 

@@ -16,12 +16,13 @@ import signal
 import socket
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import uvicorn
 
 from kranzq.events import subscribe
 from kranzq.leases.sweeper import Sweeper
+from kranzq.model.frozen import frozen
 from kranzq.server.access import Door, host_names
 from kranzq.server.app import App
 from kranzq.server.listening import BACKLOG, Address, SocketFile, url_of
@@ -40,7 +41,7 @@ _END_S = 0.5
 """So long open requests may take to end, once they were told."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Options:
     """What was asked for on the command line."""
 

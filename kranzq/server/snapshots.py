@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kranzq.model.frozen import frozen
 from kranzq.model.work_json import stats_json
 from kranzq.server.event_log import EventLog, frame
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 KIND = "snapshot"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Snapshot:
     """One snapshot. What happened behind `place` may be in it already, and is told once more."""
 

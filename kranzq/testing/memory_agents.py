@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import uuid
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from kranzq.model.agents import (
     Agent,
@@ -21,10 +21,11 @@ from kranzq.model.agents import (
     token_to_issue,
 )
 from kranzq.model.clock import Clock, SystemClock, to_ms
+from kranzq.model.frozen import frozen
 from kranzq.model.work import MOST_NAME, check_text, folded
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Row:
     """One agent, and what is kept of its token."""
 

@@ -11,11 +11,12 @@ import contextlib
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from kranzq.disk.atomic import make_folder, publish, remove, replace, store_fault
 from kranzq.disk.read import GONE, Content, Unreadable, open_folder, read_regular
 from kranzq.errors import BadSetting, KranzqError, Refused, StoreUnavailable, UnsafePath
+from kranzq.model.frozen import frozen
 
 SECRET_BYTES = 32
 _CURRENT = "current"
@@ -26,7 +27,7 @@ _NOT_PRIVATE = 0o077
 _WRITABLE_BY_OTHERS = 0o022
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Key:
     """One secret and its public short name. The secret is in no repr, so no log and no traceback shows it."""
 
@@ -94,7 +95,7 @@ def read_own(dir_fd: int, path: str, forbidden_mode: int, cure: str) -> Content 
     return content
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class KeySeen:
     """One key that lies there, for people: `since` is wall seconds; `fault` says why it cannot be used."""
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import assert_never
 
 from kranzq.errors import Refused
 from kranzq.model.entry import Entry
+from kranzq.model.frozen import frozen
 from kranzq.trust.approval import Approvals
 from kranzq.trust.mac import Keys, Signature, verify
 from kranzq.trust.second_net import why_tracked
@@ -29,7 +30,7 @@ class PermitKind(enum.Enum):
     QUARANTINE = "quarantine"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Permit:
     """A decision. `why` is half a sentence, `advice` what to type next; both are empty for a signed entry that may run.
 

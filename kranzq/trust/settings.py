@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import os
-from dataclasses import dataclass
 from typing import Literal
 
 from kranzq.disk.modes import counts
 from kranzq.disk.read import Unreadable, open_folder, read_regular
+from kranzq.model.frozen import frozen
 from kranzq.trust.approval import Approvals
 
 NAME = "kranzq.toml"
@@ -22,7 +22,7 @@ State = Literal["none", "trusted", "not trusted", "changed", "refused"]
 _WRITABLE_BY_ALL = 0o002
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SettingsSeen:
     """One look at the file. `data` is what was read, `digest` that of these bytes; `since` when they were allowed."""
 

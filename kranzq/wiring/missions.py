@@ -11,11 +11,12 @@ import os
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from kranzq.errors import NoSuchMission, NotFound, QueueLocked
 from kranzq.model.checkout import Checkout
+from kranzq.model.frozen import frozen
 from kranzq.model.ids import MissionId
 from kranzq.model.state import State
 from kranzq.wiring import looking, queues
@@ -40,7 +41,7 @@ MOST_RUNS = 1000
 _PATIENCE_S = 10.0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Missions:
     """The missions of one checkout. `environ` is that of the process which serves them."""
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kranzq.errors import NotFound, UsageFault
 from kranzq.model.database_url import FORMS, DatabaseUrl
+from kranzq.model.frozen import frozen
 from kranzq.wiring.checkouts import find_checkout
 from kranzq.wiring.configuring import load_config
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from kranzq.leases.sweeper import Sweeper
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SchemaSeen:
     """The schema of a database beside the one that this program makes; version 0: nothing is there yet."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Container, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from kranzq.backend import Accepted, Candidate
 from kranzq.backends.file import aside, sequence
@@ -35,6 +35,7 @@ from kranzq.events import Enqueued, emit
 from kranzq.model.claim import ITEM_MARK, Place
 from kranzq.model.clock import seconds_of, to_ms
 from kranzq.model.entry import Entry, Own, parse, render
+from kranzq.model.frozen import frozen
 from kranzq.model.ids import MissionId
 from kranzq.model.state import State
 
@@ -42,7 +43,7 @@ FRESH_S = 2.0
 """So long an empty or truncated file may still be in the making."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Bad:
     """A file that asks to be an entry and is none. `fresh`: it may still be written, or is not ours to judge."""
 

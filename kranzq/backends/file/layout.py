@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from kranzq.errors import BadMissionId
 from kranzq.model.claim import ITEM_MARK, ITEM_PREFIX
 from kranzq.model.entry import MAX_NUMBER, MAX_PRIORITY
+from kranzq.model.frozen import frozen
 from kranzq.model.ids import MissionId
 
 _REGULAR = (
@@ -45,7 +46,7 @@ class EntryName:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ClaimName:
     """A claim's name, parsed. `suffix` is the 16 hex digits of kranz's token hash, None in its oldest form."""
 
@@ -55,7 +56,7 @@ class ClaimName:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WaitingName:
     """A name below `waiting/`: `due_ms` is wall milliseconds, None for one that waits after another mission."""
 
@@ -101,7 +102,7 @@ def parse_claim_name(text: str) -> ClaimName | None:
     return ClaimName(entry, int(found[2]), found[3], text)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ItemName:
     """The name of a claim on an item, parsed; `mission` is the id under which the item runs."""
 

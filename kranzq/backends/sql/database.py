@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from kranzq.backend.watching import Waits
 from kranzq.backends.sql.schema import Schema
+from kranzq.model.frozen import frozen
 
 R = TypeVar("R")
 Row = Mapping[str, Any]
@@ -39,7 +39,7 @@ class Transaction(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Size:
     """Bytes on disk: the data, and the log beside it."""
 

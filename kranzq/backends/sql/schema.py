@@ -6,15 +6,14 @@ programs of before go on working beside newer ones. What they would misunderstan
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from kranzq.errors import SchemaTooNew
+from kranzq.model.frozen import frozen
 
 COMPATIBLE = {1: 1, 2: 1, 3: 1}
 """For each step the oldest program, by the last step that it knows, that may still use the schema after it."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Schema:
     """What a database has: its last step and the oldest program that may use it; 0 and 0 for an empty one."""
 
