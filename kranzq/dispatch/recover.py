@@ -114,8 +114,12 @@ class Recovery:
         """What became of claims that no record names: nothing ran for them, so one change of names does for many."""
         done: dict[str, str] = {}
         for first in range(0, len(bare), _AT_ONCE):
+            some = bare[first : first + _AT_ONCE]
+            if not any(map(self.queue.still_there, some)):  # then there may be no directory for the lock either
+                done |= dict.fromkeys((claimed.place.name for claimed in some), _action(None))
+                continue
             with self.queue.change():
-                for claimed in bare[first : first + _AT_ONCE]:
+                for claimed in some:
                     place = claimed.place
                     # read only now: before the holder was proven gone it could still have written
                     if place.is_item or (self.runs.may_have(place.mission) and not self._is_bare(claimed)):
@@ -155,6 +159,7 @@ class Recovery:
 
         if judged.verdict is not Liveness.GONE:
             return found("left alone")
+        record = record or self._record_again(claimed)  # its holder could write until it was gone
         if record is None and self.runs.are_hidden(claimed.place.mission):
             return found("left to its owner: this user may not read its records")
         left = self._leftovers_of(record, spare) if record is not None else ()

@@ -37,6 +37,13 @@ from kranzq.wiring import library, trusting
 from tests.factories import kranz_entry, kranz_name, make_queue, names, run_python
 
 PRELUDE = "import os, sys\nfrom kranzq import queue as q\nroot = sys.argv[1]\n"
+MARKED_CHILD = (
+    "import subprocess\nclaim = q.claim_front(root)\n"
+    "child = subprocess.Popen(['sleep', '60'], env=os.environ | claim.environment, start_new_session=True,\n"
+    "                         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)\n"
+    "print(child.pid, flush=True); sys.stdin.read()\n"
+)
+"""After the prelude: a holder whose child bears the mark of its claim."""
 
 
 def claim(root: Path) -> q.QueueClaim:
@@ -413,6 +420,23 @@ def test_b01_a_killed_holder_frees_everything_at_once(checkout: Path) -> None:
     q.finish_claim(mine)
 
 
+def test_a_record_that_a_holder_wrote_as_its_last_act_names_its_leftovers(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was not there when the claim was judged: what bears its mark is ended all the same before the claim moves."""
+    q.enqueue(checkout, "m-1")
+    with run_python(PRELUDE + MARKED_CHILD, str(checkout)) as holder:
+        assert holder.stdout is not None
+        child = os.pidfd_open(int(holder.stdout.readline()))
+        holder.kill()
+    whole, looks = Runs.of_claim, iter([False])
+    monkeypatch.setattr(Runs, "of_claim", lambda *asked: whole(*asked) if next(looks, True) else None)
+
+    assert q.recover_dead_claims(checkout) == 1
+    assert select.select([child], [], [], 20)[0] == [child]
+    os.close(child)
+
+
 @pytest.mark.parametrize("git", [True, False], ids=["git", "no-git"])
 def test_b15_what_a_killed_holder_started_is_ended_before_the_mission_runs_again(
     checkout: Path, tmp_path: Path, *, git: bool
@@ -421,13 +445,7 @@ def test_b15_what_a_killed_holder_started_is_ended_before_the_mission_runs_again
     root = checkout if git else tmp_path / "plain"
     (root / ".kranz/queue").mkdir(parents=True)
     q.enqueue(root, "m-1")
-    code = PRELUDE + (
-        "import subprocess\nclaim = q.claim_front(root)\n"
-        "child = subprocess.Popen(['sleep', '60'], env=os.environ | claim.environment, start_new_session=True,\n"
-        "                         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)\n"
-        "print(child.pid, flush=True); sys.stdin.read()\n"
-    )
-    with run_python(code, str(root)) as holder:
+    with run_python(PRELUDE + MARKED_CHILD, str(root)) as holder:
         assert holder.stdout is not None
         child = os.pidfd_open(int(holder.stdout.readline()))
         holder.kill()
