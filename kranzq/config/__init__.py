@@ -173,7 +173,14 @@ def _defaults() -> Mapping[str, object]:
 
 
 def _table(values: Mapping[str, object], table: str) -> dict[str, Any]:
-    return {name.partition(".")[2]: value for name, value in values.items() if name.startswith(f"{table}.")}
+    return {key: values[name] for name, key in _keys(table)}
+
+
+@functools.cache
+def _keys(table: str) -> tuple[tuple[str, str], ...]:
+    """The whole names of a table's settings, each with its key."""
+    names = (setting.name for setting in SETTINGS if setting.name.startswith(f"{table}."))
+    return tuple((name, name.partition(".")[2]) for name in names)
 
 
 def _backends(value: object) -> tuple[str, ...]:
@@ -200,10 +207,11 @@ def _from_tables(where: str, tables: Mapping[str, object]) -> dict[str, object]:
 
 def _from_variables(environ: Mapping[str, str]) -> dict[str, object]:
     """An empty variable counts as not set, as wrappers pass it on."""
+    given = {name: environ[name] for name in environ if name.startswith("KRANZQ_")}
     return {
         setting.name: setting.value_of(text, "environment", setting.variable, as_text=True)
-        for setting in SETTINGS
-        if (text := environ.get(setting.variable))
+        for setting in (SETTINGS if given else ())
+        if (text := given.get(setting.variable))
     }
 
 

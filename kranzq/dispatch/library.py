@@ -6,6 +6,7 @@ each end is recorded before the claim moves. Nothing here starts or watches a mi
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Container, Iterator, Mapping
 from typing import Any, cast
 
@@ -63,17 +64,22 @@ class MissionBackend:
 
     def __init__(
         self,
-        parts: Parts,
+        parts: Callable[[], Parts],
         opener: Opener,
         approver: Callable[[LibraryQueue], Approver],
         *,
         end_leftovers: bool = True,
     ) -> None:
-        self.parts = parts
+        self._make_parts = parts
         self.opener = opener
         self._approver = approver
         self._end_leftovers = end_leftovers
         self._memory = Memory()
+
+    @functools.cached_property
+    def parts(self) -> Parts:
+        """What claims and ends are made with. An enqueue needs none of it, nor the settings that it is made of."""
+        return self._make_parts()
 
     def enqueue(self, new: Entry) -> Accepted[Entry, State]:
         """Queue a mission, signed and durable, or say what is there. Id, number and signature are made here."""
@@ -118,8 +124,8 @@ class MissionBackend:
         """Remove what waits or is parked of a mission, whose end is *cancelled*; a claim stays its holder's."""
         try:
             with self.opener(False) as queue, queue.change():
-                runs = Runs(self.parts.checkout, queue.kranz_fd)
-                removed = bool(take_back(queue, runs, (mission,), self._approver(queue).who, why))
+                approver = self._approver(queue)
+                removed = bool(take_back(queue, Runs(approver.checkout, queue.kranz_fd), (mission,), approver.who, why))
         except NotFound:
             return False
         if removed:

@@ -259,14 +259,30 @@ def _check_owner(path: str, seen: os.stat_result, forbidden_mode: int, cure: str
         raise Refused(f"{path} is refused: other users may {what} it.", f"If they did not, type: chmod {cure} {path}")
 
 
+_synced: set[tuple[str, int, int]] = set()
+"""Folders whose names this process has synced, by path, device and inode: once, not at each signature."""
+
+
 def _make_private(state: str, path: str) -> None:
     """Make the folder and the state directory. The last two names are synced even if another process made them."""
+    if _is_synced(path):
+        return
     try:
         _make_missing(os.path.dirname(state))
         _make_synced(state)
         _make_synced(path)
+        seen = os.stat(path, follow_symlinks=False)
     except OSError as fault:
         raise store_fault(path, fault) from fault
+    _synced.add((path, seen.st_dev, seen.st_ino))
+
+
+def _is_synced(path: str) -> bool:
+    try:
+        seen = os.stat(path, follow_symlinks=False)
+    except OSError:
+        return False
+    return (path, seen.st_dev, seen.st_ino) in _synced
 
 
 def _make_missing(path: str) -> None:

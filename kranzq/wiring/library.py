@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ from kranzq.wiring.trusting import keyring, user_name
 
 if TYPE_CHECKING:
     from kranzq.dispatch.library import MissionBackend
+    from kranzq.dispatch.parts import Parts
 
 
 def mission_backend(checkout: Checkout, environ: Mapping[str, str], *, end_leftovers: bool = True) -> MissionBackend:
@@ -27,10 +29,13 @@ def mission_backend(checkout: Checkout, environ: Mapping[str, str], *, end_lefto
     def opener(make: bool) -> AbstractContextManager[LibraryQueue]:  # noqa: FBT001
         return FileQueue.make(checkout, as_root=is_meant_as_root(environ)) if make else FileQueue.open(checkout)
 
-    parts = parts_of_a_verb(checkout, environ)
+    @functools.cache
+    def parts() -> Parts:
+        return replace(parts_of_a_verb(checkout, environ), runner=TheirOwn())
+
     return MissionBackend(
-        replace(parts, runner=TheirOwn()),
+        parts,
         opener,
-        lambda queue: Approver(checkout, queue, keyring(environ), user_name(), lambda: parts),
+        lambda queue: Approver(checkout, queue, keyring(environ), user_name(), parts),
         end_leftovers=end_leftovers,
     )

@@ -2,8 +2,8 @@
 
     scripts/lab PART...|all|page [--seconds S] [--seed N] [--jobs N] [--only NAME] [--out FOLDER]
 
-`all` runs every part. What a part found is kept as JSON in the folder (`build/lab`), from which `page` writes the
-numbers into docs/explanation/proof.md. Exit code 1 when anything was found.
+`all` runs every part. What a part found is kept as JSON in the folder (`build/lab`), by itself for each NAME, and from
+that `page` writes the numbers into docs/explanation/proof.md. Exit code 1 when anything was found.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import importlib
 import json
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -94,7 +95,8 @@ def _run(part: str, words: argparse.Namespace, out: Path) -> bool:
         "seconds": round(took, 1),
         "machine": _machine(),
     }
-    (out / f"{part}.json").write_text(json.dumps(kept, indent=1) + "\n")
+    names = "".join(f"-{re.sub('[^a-z0-9]+', '-', name.lower())}" for name in words.only)
+    (out / f"{part}{names[:100]}.json").write_text(json.dumps(kept, indent=1) + "\n")
     return not result.faults
 
 

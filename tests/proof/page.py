@@ -18,7 +18,8 @@ def write(out: Path, parts: Mapping[str, str]) -> None:
     _, end, after = rest.partition(END)
     if not end:
         raise SystemExit(f"{PAGE} has lost its marks: {BEGIN} … {END}")
-    found = [json.loads(path.read_text()) for part in parts if (path := out / f"{part}.json").exists()]
+    paths = [path for part in parts for path in sorted(out.glob(f"{part}*.json"))]
+    found = [json.loads(path.read_text()) for path in paths]
     PAGE.write_text(f"{before}{BEGIN}\n\n{numbers(found, parts)}\n{END}{after}")
 
 
