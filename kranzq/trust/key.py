@@ -259,30 +259,28 @@ def _check_owner(path: str, seen: os.stat_result, forbidden_mode: int, cure: str
         raise Refused(f"{path} is refused: other users may {what} it.", f"If they did not, type: chmod {cure} {path}")
 
 
-_synced: set[tuple[str, int, int]] = set()
+_synced: set[tuple[str, int, int] | None] = set()
 """Folders whose names this process has synced, by path, device and inode: once, not at each signature."""
 
 
 def _make_private(state: str, path: str) -> None:
     """Make the folder and the state directory. The last two names are synced even if another process made them."""
-    if _is_synced(path):
+    if (there := _identity(path)) is not None and there in _synced:
         return
     try:
         _make_missing(os.path.dirname(state))
         _make_synced(state)
         _make_synced(path)
-        seen = os.stat(path, follow_symlinks=False)
     except OSError as fault:
         raise store_fault(path, fault) from fault
-    _synced.add((path, seen.st_dev, seen.st_ino))
+    _synced.add(_identity(path))
 
 
-def _is_synced(path: str) -> bool:
-    try:
+def _identity(path: str) -> tuple[str, int, int] | None:
+    with contextlib.suppress(OSError):
         seen = os.stat(path, follow_symlinks=False)
-    except OSError:
-        return False
-    return (path, seen.st_dev, seen.st_ino) in _synced
+        return path, seen.st_dev, seen.st_ino
+    return None
 
 
 def _make_missing(path: str) -> None:
