@@ -59,9 +59,9 @@ def _refuse(_: object, name: str, *__: object) -> None:
 
 
 def _state(self: Any) -> list[object]:
-    return [getattr(self, name) for name in self.__slots__]
+    return [getattr(self, one.name) for one in dataclasses.fields(self)]
 
 
 def _set_state(self: Any, state: list[object]) -> None:
-    for name, what in zip(self.__slots__, state, strict=True):
-        object.__setattr__(self, name, what)
+    for one, what in zip(dataclasses.fields(self), state, strict=True):
+        object.__setattr__(self, one.name, what)

@@ -147,6 +147,16 @@ def test_one_goes_through_pickle() -> None:
     assert pickle.loads(pickle.dumps(Packed(1))) == Packed(1)
 
 
+def test_the_first_one_may_come_out_of_pickle() -> None:
+    """In another process nobody has made one before."""
+    ours = point(frozen)
+    first = object.__new__(ours)
+    first.__setstate__([1, 2, [], "s"])
+
+    assert first == ours(1)
+    assert repr(first) == repr(ours(1))
+
+
 def test_many_threads_may_make_the_first_one() -> None:
     """All of them get a whole one."""
     ours = point(frozen)
