@@ -13,7 +13,8 @@ from kranzq.backends.file.entries import folder_of, place_of
 from kranzq.backends.file.folders import Folders, names_in
 from kranzq.backends.file.layout import EntryName, entry_name, parse_entry_name, parse_waiting_name, waiting_name
 from kranzq.disk import atomic
-from kranzq.disk.read import ENTRY_LIMIT, read_regular
+from kranzq.disk.read import ENTRY_LIMIT, Unreadable, read_regular
+from kranzq.errors import UnsafePath
 from kranzq.events import Due, emit
 from kranzq.model.claim import Place
 from kranzq.model.entry import Entry, render
@@ -58,10 +59,10 @@ class Moves:
         """New content, then the name and place that go with it; where it is now. It lasts over a power cut.
 
         FileNotFoundError when it is gone; FileExistsError when its new name is taken: then it has the new content and
-        stays where it is.
+        stays where it is. UnsafePath for what turned into something else since it was read.
         """
         fd = folder_of(self.folders, place.state)
-        before = read_regular(place.name, dir_fd=fd, limit=ENTRY_LIMIT) if fd is not None else None
+        before = _content(self.folders, place, fd)
         if fd is None or before is None:
             raise FileNotFoundError(place.name)
         name = _entry_of(place)
@@ -79,7 +80,7 @@ class Moves:
         except OSError as fault:
             if not isinstance(fault, FileExistsError | FileNotFoundError):
                 with contextlib.suppress(OSError):  # a disk that takes nothing at all: for what the name says it wins
-                    atomic.exchange_content(fd, place.name, before.data)
+                    atomic.exchange_content(fd, place.name, before)
             if stays_parked and not isinstance(fault, FileExistsError):
                 self._forget_why(name.text)
             raise
@@ -92,6 +93,17 @@ class Moves:
         """Remove the reason of what is parked no more; one that cannot be is a bad file, and the next turn's."""
         with contextlib.suppress(OSError):
             aside.forget_why(self.folders, name)
+
+
+def _content(folders: Folders, place: Place, fd: int | None) -> bytes | None:
+    try:
+        found = read_regular(place.name, dir_fd=fd, limit=ENTRY_LIMIT) if fd is not None else None
+    except Unreadable as fault:
+        if fault.lacking is not None:
+            raise fault.lacking from None
+        folder = "" if place.state is State.QUEUED else f"/{place.state.value}"
+        raise UnsafePath(f"{folders.checkout.queue}{folder}/{place.name}", fault.why) from fault
+    return found.data if found is not None else None
 
 
 def _move(folders: Folders, place: Place, name: EntryName, to: State, due_ms: int | None) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from kranzq.backends.file.backend import FileQueue
 from kranzq.disk import atomic
+from kranzq.errors import UnsafePath
 from kranzq.events import Due, Event, Parked, subscribe
 from kranzq.model.claim import Place
 from kranzq.model.entry import Own
@@ -45,6 +46,18 @@ def place(queue: FileQueue) -> Place:
     """Where m-1 is; it is in one place only."""
     (found,) = queue.places(M1)
     return found
+
+
+def test_what_turned_into_something_else_is_not_rewritten(queue: FileQueue, tmp_path: Path) -> None:
+    """A link in the place of an entry that was read a moment ago is named, and left as it is."""
+    here = place(queue)
+    path = tmp_path / ".kranz/queue" / here.name
+    path.unlink()
+    path.symlink_to("/etc/hostname")
+
+    with pytest.raises(UnsafePath, match=r"002-.*m-1\.json is refused: "):
+        queue.rewrite(here, make_entry(), State.QUEUED, None)
+    assert path.is_symlink()
 
 
 def test_what_is_held_back_waits_and_is_let_go(queue: FileQueue, heard: list[Event], tmp_path: Path) -> None:
