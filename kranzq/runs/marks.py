@@ -6,21 +6,21 @@ together with the checkout's root: what lies below `.kranz` could be planted.
 
 from __future__ import annotations
 
-import os
 import re
 import time
-from dataclasses import dataclass
 
+from kranzq.model.frozen import frozen
 from kranzq.runs.holders import Key
 
 _FORM = re.compile(rb"([0-9a-f]{32}):([0-9]{1,20}):([0-9]{1,20})")
 _NONCE = re.compile(r"[0-9a-f]{32}")
-_EXEC_PATIENCE = 0.01  # seconds that a process in the middle of exec is given to show its environment
+_EXEC_PATIENCE = 0.5  # seconds that a process in the middle of exec has to show its environment: it may lack a core
+_EXEC_LOOK_AGAIN = 0.001
 _ENV_START = 47  # fields of /proc/PID/stat, counted from the state behind the name
 _ENV_END = 48
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Mark:
     """Which run a process belongs to: its nonce, and the checkout's first lock."""
 
@@ -58,7 +58,7 @@ def _environment(place: str) -> bytes:
             return text
         if time.monotonic() > until:
             raise PermissionError(place)
-        os.sched_yield()
+        time.sleep(_EXEC_LOOK_AGAIN)
 
 
 def _shows_no_environment(place: str) -> bool:
