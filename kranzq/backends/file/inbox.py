@@ -137,11 +137,9 @@ def _finish(folders: Folders, number: int, recall: Recall, *, came: float, shown
         atomic.exchange_content(folders.queue, hidden, data)
     name = entry_name(entry.priority, number, entry.mission)
     if (why := _why_parked(entry, places, recall(entry.mission), came)) is not None:
-        aside.park(folders, hidden, name, why)
-        os.fsync(folders.made("parked"))
+        _park(folders, hidden, name, why)
     else:
         _publish(folders, hidden, name, numbered)
-    os.fsync(folders.queue)
 
 
 def _checked(folders: Folders, found: tuple[Entry, Content]) -> tuple[Entry, Content] | entries.Bad:
@@ -161,10 +159,18 @@ def _publish(folders: Folders, hidden: str, name: EntryName, entry: Entry) -> No
     try:
         atomic.move(folders.queue, hidden, to_fd, to)
     except FileExistsError:
-        aside.park(folders, hidden, name, aside.TAKEN)
+        _park(folders, hidden, name, aside.TAKEN)
         return
     os.fsync(to_fd)
+    if waits:
+        os.fsync(folders.queue)  # where its first name is gone
     emit(Enqueued(str(entry.mission), entry.number, entry.priority))
+
+
+def _park(folders: Folders, hidden: str, name: EntryName, why: str) -> None:
+    aside.park(folders, hidden, name, why)
+    os.fsync(folders.made("parked"))
+    os.fsync(folders.queue)
 
 
 def _same_that_waits(folders: Folders, entry: Entry, places: list[Place]) -> Place | None:

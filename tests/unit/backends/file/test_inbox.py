@@ -67,6 +67,31 @@ def test_a_dropped_file_becomes_an_entry(queue: FileQueue, tmp_path: Path) -> No
     assert not queue.has_dropped()
 
 
+@pytest.mark.parametrize("again", [False, True], ids=["an entry", "one that waits already"])
+def test_what_was_admitted_lasts(
+    queue: FileQueue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, again: bool
+) -> None:
+    """The names in the queue are synced after the last of them has changed."""
+    if again:
+        drop(tmp_path, "before", '{"missionId": "m1"}')
+        admit(queue)
+    drop(tmp_path, "one", '{"missionId": "m1"}')
+    synced: list[list[str]] = []
+    fsync = os.fsync
+
+    def noted(fd: int) -> None:
+        fsync(fd)
+        if os.readlink(f"/proc/self/fd/{fd}") == str(tmp_path / ".kranz/queue"):
+            synced.append(sorted(os.listdir(fd)))
+
+    monkeypatch.setattr(os, "fsync", noted)
+    admit(queue)
+
+    assert synced[-1] == sorted(os.listdir(tmp_path / ".kranz/queue"))
+    assert any(name.endswith("-m1.json") for name in synced[-1])
+    assert not any(name.startswith(".admitting.") for name in synced[-1])
+
+
 def test_files_are_admitted_in_the_order_in_which_they_came(queue: FileQueue, tmp_path: Path) -> None:
     """Names say nothing."""
     for name, mission in (("z", "m1"), ("a", "m2"), ("k", "m3")):
