@@ -157,6 +157,18 @@ def test_the_first_one_may_come_out_of_pickle() -> None:
     assert repr(first) == repr(ours(1))
 
 
+def test_a_state_of_another_class_is_refused() -> None:
+    """As it would come from another version of the program."""
+    with pytest.raises(ValueError, match="zip"):
+        object.__new__(Packed).__setstate__([1])  # type: ignore[attr-defined]
+
+
+def test_who_changes_a_field_is_told_which() -> None:
+    """In words."""
+    with pytest.raises(dataclasses.FrozenInstanceError, match="cannot change field 'y'"):
+        setattr(Packed(1), "y", "other")  # noqa: B010 - the type checker refuses it, too
+
+
 def test_many_threads_may_make_the_first_one() -> None:
     """All of them get a whole one."""
     ours = point(frozen)
