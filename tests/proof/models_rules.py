@@ -83,7 +83,7 @@ RULES = (
         "NO_ONE_STATEMENT",
         "lease",
         ("KILLS=0", "LOSSES=0"),
-        "pick and take are one statement",
+        "choosing and taking are one statement",
         "backends/sql/statements",
     ),
     Rule("NO_GROWING_ATTEMPTS", "lease", ("KILLS=0", "LOSSES=1"), "attempts only grow", "backends/sql/statements"),
