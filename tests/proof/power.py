@@ -30,7 +30,7 @@ from tests.proof.scenarios_work import WORK
 
 MOST_AT_AN_INSTANT = 32
 MOST_OF_A_VERB = 400
-SHORT, TRIAL_S = 12, 0.7
+SHORT, TRIAL_S = 12, 0.25
 """So many states of a verb are tried where time is short; more where there is time for them."""
 STEPS = "work exec"
 """A claim and an end in one verb: after a cut in between it is as after a claim. Each is tried by itself."""
