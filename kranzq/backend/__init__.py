@@ -6,7 +6,18 @@
 
 from __future__ import annotations
 
-from kranzq.backend.missions import Candidate, Examined, MissionQueue, Past, Unclaimed
+from kranzq.backend.missions import Candidate, Examined, MissionQueue, Past, Unclaimed, Unsettled
 from kranzq.backend.verbs import Accepted, Backend, Leased, Wanted
 
-__all__ = ["Accepted", "Backend", "Candidate", "Examined", "Leased", "MissionQueue", "Past", "Unclaimed", "Wanted"]
+__all__ = [
+    "Accepted",
+    "Backend",
+    "Candidate",
+    "Examined",
+    "Leased",
+    "MissionQueue",
+    "Past",
+    "Unclaimed",
+    "Unsettled",
+    "Wanted",
+]

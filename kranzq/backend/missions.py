@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from kranzq.model.outcome import Fate
 
 
+class Unsettled(Exception):
+    """Before this may be approved somebody must look: a claim of the mission lies there, or what came in before it."""
+
+
 @frozen
 class Candidate:
     """An entry that was read just before it may be claimed."""

@@ -75,7 +75,7 @@ def publish(dir_fd: int, name: str, data: bytes, *, mode: int = 0o600) -> os.sta
     temporary = temporary_name(name)
     seen, there = write_new(dir_fd, temporary, data, mode=mode, sync=True), temporary
     try:
-        move(dir_fd, temporary, dir_fd, name, inode=seen.st_ino)
+        appear(dir_fd, temporary, name, seen.st_ino)
         there = name
         os.fsync(dir_fd)
     except OSError:
@@ -83,6 +83,24 @@ def publish(dir_fd: int, name: str, data: bytes, *, mode: int = 0o600) -> os.sta
             os.unlink(there, dir_fd=dir_fd)
         raise
     return seen
+
+
+def appear(dir_fd: int, temporary: str, name: str, inode: int) -> None:
+    """Give a new file its name, which must be free (else FileExistsError), and take the temporary one away.
+
+    A link refuses as a rename that does not replace would, and Python offers it: what that rename needs is loaded only
+    where there are no links. A kill in between leaves a hidden second name, which is swept like any temporary one.
+    """
+    try:
+        os.link(temporary, name, src_dir_fd=dir_fd, dst_dir_fd=dir_fd, follow_symlinks=False)
+    except OSError as fault:
+        if not _has_inode(dir_fd, name, inode):
+            if fault.errno not in _UNSUPPORTED:
+                raise
+            move(dir_fd, temporary, dir_fd, name, inode=inode)
+            return
+    with contextlib.suppress(OSError):
+        os.unlink(temporary, dir_fd=dir_fd)
 
 
 def replace(dir_fd: int, name: str, data: bytes, *, mode: int = 0o600, sync: bool) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Protocol
 
-from kranzq.backend import Accepted
+from kranzq.backend import Accepted, Unsettled
 from kranzq.disk.read import ENTRY_LIMIT
 from kranzq.dispatch.admission import InboxQueue, admit_inbox
 from kranzq.dispatch.inputs import Inputs
@@ -75,8 +75,17 @@ class Signer(Protocol):
 class ApprovalQueue(InboxQueue, Protocol):
     """What an approval asks of an open queue."""
 
-    def enqueue(self, new: Entry, floor: Callable[[MissionId], int | None]) -> Accepted[Entry, State]:
-        """Make an entry or say what is there; `floor` is called just before one is made, with the lock held."""
+    def enqueue(
+        self, new: Entry, floor: Callable[[MissionId], int | None], *, looked: bool = True
+    ) -> Accepted[Entry, State]:
+        """Make an entry or say what is there; `floor` is called just before one is made, with the lock held.
+
+        Raises Unsettled for what must be looked at before, if nobody has `looked`.
+        """
+        ...
+
+    def lies_in_inbox(self) -> bool:
+        """Whether anything asks to be admitted that nobody has taken in hand."""
         ...
 
     def read(self, place: Place) -> Entry | None:
@@ -112,13 +121,17 @@ def approve(approver: Approver, request: Request) -> Approved:
     """Queue the mission, durably, or say what is there already. Raises Conflict, UsageFault and what disks do."""
     check(request)
     key = approver.keys.current()
-    admit_inbox(approver.checkout, approver.parts, approver.queue)  # what came before it goes before it
+    if approver.queue.lies_in_inbox():
+        admit_inbox(approver.checkout, approver.parts, approver.queue)  # what came before it goes before it
     if request.mission is None:
         return _approve_unnamed(approver, request, key)
-    if (runs := _runs(approver, request.mission)) is not None:
-        finish_cancel(approver.queue, runs, request.mission)
-    settle_claims(approver.parts, approver.queue, request.mission)
+    _finish_cancel(approver, request.mission)
     return _Approval(approver, request, request.mission, key).enqueue()
+
+
+def _finish_cancel(approver: Approver, mission: MissionId) -> None:
+    if (runs := _runs(approver, mission)) is not None:
+        finish_cancel(approver.queue, runs, mission)
 
 
 def _approve_unnamed(approver: Approver, request: Request, key: Key) -> Approved:
@@ -159,7 +172,7 @@ class _Approval:
         entry = self._signed()
         with self._undo:
             try:
-                accepted = self._queue.enqueue(entry, self._prepare)
+                accepted = self._enqueued(entry)
             except _HasEnded as ended:
                 there = replace(entry, number=ended.record.number)
                 return Approved(there, created=False, state=State.GONE, last=ended.record)
@@ -169,6 +182,17 @@ class _Approval:
             else:
                 self._refuse_other_files(accepted.state.value)
         return Approved(accepted.entry, accepted.created, accepted.state, after_run=self._after_run)
+
+    def _enqueued(self, entry: Entry) -> Accepted[Entry, State]:
+        """The queue tells when there is something to settle first; that there mostly is none, one look finds out."""
+        approver = self._approver
+        try:
+            return self._queue.enqueue(entry, self._prepare, looked=False)
+        except Unsettled:
+            admit_inbox(approver.checkout, approver.parts, self._queue)
+            _finish_cancel(approver, self._mission)
+            settle_claims(approver.parts, self._queue, self._mission)
+            return self._queue.enqueue(entry, self._prepare)
 
     def _prepare(self, mission: MissionId) -> int | None:
         """What must be true or on disk before the entry; the queue's lock is held, and nothing is in the way of it."""

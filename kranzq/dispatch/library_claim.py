@@ -45,6 +45,10 @@ class LibraryQueue(OpenQueue, ApprovalQueue, Protocol):
         """As `claim`; `change` must be held."""
         ...
 
+    def claimed(self, name: str) -> Claimed | None:
+        """The claim of this name, if it lies there."""
+        ...
+
     def places(self, mission: MissionId | None = None) -> Sequence[Place]:
         """Where entries are, all or one mission's, in order."""
         ...
@@ -149,8 +153,13 @@ def end(parts: Parts, opener: Opener, claim: Claim, ending: Ending, fate: Fate) 
 def _still_ours(parts: Parts, queue: LibraryQueue, claim: Claim) -> tuple[Claimed, RunRecord | None]:
     """The claim as it lies there: same name, same inode, same entry id, and no later claim of the same name."""
     name, _, rest = claim.token.partition("/")
-    claimed = next((one for one in queue.claims() if one.place.name == name and one.inode == claim.inode), None)
-    if claimed is None or (entry := queue.read(claimed.place)) is None or entry.id != claim.entry.id:
+    claimed = queue.claimed(name)
+    if (
+        claimed is None
+        or claimed.inode != claim.inode
+        or (entry := queue.read(claimed.place)) is None
+        or entry.id != claim.entry.id
+    ):
         raise ClaimLost(name)
     record = Runs(parts.checkout, queue.kranz_fd).of_claim(claimed.place.mission, name)
     if record is not None and f"{record.run}/{record.nonce}" != rest:

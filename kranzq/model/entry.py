@@ -15,6 +15,7 @@ from kranzq.errors import BadEntry, BadMissionId
 from kranzq.model.clock import seconds_of
 from kranzq.model.frozen import frozen
 from kranzq.model.ids import MissionId
+from kranzq.model.json_object import lined
 
 MAX_PRIORITY = 255
 MAX_NUMBER = 10**15
@@ -69,9 +70,11 @@ def render(entry: Entry) -> bytes:
         shown["ticketSlug"] = entry.ticket
     shown |= {"priority": entry.priority, "seq": entry.number}
     shown |= {key: value for key, value in entry.extra.items() if key not in shown}
-    if entry.own is not None:
-        shown["kranzq"] = _own_to_json(entry.own)
-    return json.dumps(shown, indent=2, ensure_ascii=False).encode()
+    if entry.own is None:
+        return json.dumps(shown, indent=2, ensure_ascii=False).encode()
+    kept = json.dumps(shown, indent=2, ensure_ascii=False) if entry.extra else lined(shown, "  ", ascii_only=False)
+    own = lined(_own_to_json(entry.own), "  ", outer="  ", ascii_only=False)
+    return f'{kept[:-2]},\n  "kranzq": {own}\n}}'.encode()
 
 
 def parse(data: bytes) -> Entry:

@@ -6,7 +6,6 @@ library's claim begins as running. What cannot be read counts as no record.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 
 from kranzq import __version__
@@ -14,7 +13,7 @@ from kranzq.errors import BadMissionId
 from kranzq.model.frozen import frozen
 from kranzq.model.ids import MissionId
 from kranzq.model.item_run import ItemOfRun
-from kranzq.model.json_object import json_object
+from kranzq.model.json_object import json_object, lined
 from kranzq.model.outcome import Ending, Fate, NotStarted, Outcome, fate_from_json, fate_to_json
 from kranzq.model.process import ProcessIdentity
 from kranzq.model.tree import Tree
@@ -112,7 +111,7 @@ def render(record: RunRecord) -> bytes:
     }
     if record.item is not None:
         shown["item"] = record.item.to_json()
-    return json.dumps(shown, indent=1).encode()
+    return lined(shown, " ").encode()
 
 
 def parse(data: bytes) -> RunRecord | None:

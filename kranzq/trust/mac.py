@@ -78,7 +78,7 @@ def resign(entry: Entry, root: str, key: Key, keys: Keys) -> Entry:
 def _mac(entry: Entry, own: Own, key: Key) -> str:
     import hmac  # noqa: PLC0415 - as above
 
-    return hmac.new(key.secret, _message(entry, own), "sha256").hexdigest()
+    return hmac.digest(key.secret, _message(entry, own), "sha256").hex()
 
 
 def _message(entry: Entry, own: Own) -> bytes:

@@ -300,7 +300,7 @@ def test_an_entry_is_on_disk_before_it_is_reported(checkout: Path, tmp_path: Pat
     queue, name = re.escape(str(checkout / ".kranz/queue")), "002-00000000000000000001-m1.json"
     steps = [
         rf"fsync\(\d+<{queue}/\.{re.escape(name)}[^>]*\.tmp>\)",
-        rf'renameat2\(\d+<{queue}>, "\.{re.escape(name)}[^"]*", \d+<{queue}>, "{re.escape(name)}", RENAME_NOREPLACE\)',
+        rf'linkat\(\d+<{queue}>, "\.{re.escape(name)}[^"]*", \d+<{queue}>, "{re.escape(name)}", 0\)',
         rf"fsync\(\d+<{queue}>\)",
         r'write\(1<[^>]*>, "m1 is queued',
     ]

@@ -52,7 +52,7 @@ def calls_of_a_turn(lab: Laboratory) -> list[dict[str, Any]]:
 
 
 def test_what_an_end_rests_on_is_synced(lab: Laboratory) -> None:
-    """Before the name `exit.json` is there: its content and the record that says whose end it is; after it the names."""
+    """Before `exit.json` has its name: its content, and the record that says whose end it is; after it the names."""
     calls = calls_of_a_turn(lab)
     ends = [n for n, call in enumerate(calls) if call["what"] == "name" and call["path"].endswith("/exit.json")]
     run = Path(calls[ends[0]]["path"]).parent

@@ -13,11 +13,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Self
 
 from kranzq.backend import Accepted, Candidate
-from kranzq.backends.file import aside, claims, entries, sequence, sources
+from kranzq.backends.file import aside, claims, enqueueing, entries, sequence, sources
 from kranzq.backends.file.bad_files import BadFiles
 from kranzq.backends.file.change import PATIENCE_S, change, number_lock
 from kranzq.backends.file.entries import Bad
-from kranzq.backends.file.folders import Folders, ignore_runtime_state, sweep
+from kranzq.backends.file.folders import Folders, ignore_runtime_state
 from kranzq.backends.file.inbox import Inbox
 from kranzq.backends.file.item_claims import ItemClaims
 from kranzq.backends.file.layout import PAUSED, parse_entry_name
@@ -65,11 +65,12 @@ class FileQueue(Moves, Inbox, BadFiles, Withdrawing, ItemClaims):
         """The descriptor of `.kranz`."""
         return self.folders.kranz
 
-    def enqueue(self, new: Entry, floor: Callable[[MissionId], int | None]) -> Accepted[Entry, State]:
-        """Make an entry or say what is there; takes `change` itself."""
-        sweep(self.fd)
+    def enqueue(
+        self, new: Entry, floor: Callable[[MissionId], int | None], *, looked: bool = True
+    ) -> Accepted[Entry, State]:
+        """Make an entry or say what is there; takes `change` itself. Raises Unsettled, if nobody has `looked`."""
         with self.change():
-            return entries.enqueue(self.folders, new, floor=floor)
+            return enqueueing.enqueue(self.folders, new, floor=floor, looked=looked)
 
     def front(self, skip: Container[str] = (), missions: Container[str] | None = None) -> Candidate | None:
         """The first of `in_order` that is not in `skip`; with `missions`, entries of others are not even read."""
@@ -120,6 +121,10 @@ class FileQueue(Moves, Inbox, BadFiles, Withdrawing, ItemClaims):
     def claims(self) -> Sequence[Claimed]:
         """All claims."""
         return list(claims.listed(self.folders))
+
+    def claimed(self, name: str) -> Claimed | None:
+        """The claim of this name, if it lies there."""
+        return next(claims.named(self.folders, (name,)), None)
 
     def strange_claims(self) -> list[str]:
         """Names with a claim's mark that are no claims."""

@@ -95,7 +95,7 @@ def _create(folders: Folders, token: bytes, path: str, patience: float) -> None:
         deadline, seen_since = time.monotonic() + max(patience, 0.0), _Unchanged()
         while True:
             try:
-                atomic.move(folders.queue, temporary, folders.queue, MUTATE_LOCK, inode=inode)
+                atomic.appear(folders.queue, temporary, MUTATE_LOCK, inode)
                 return
             except FileExistsError:
                 _clear_stale(folders, seen_since)

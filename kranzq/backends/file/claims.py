@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from kranzq.backend import Candidate
 from kranzq.backends.file.entries import place_of
@@ -52,8 +52,16 @@ def take(folders: Folders, candidate: Candidate, pid: int, suffix: str) -> Claim
 
 def listed(folders: Folders) -> Iterator[Claimed]:
     """All claims that lie in the queue. Text that only looks like one is none, and so is what git brought along."""
+    names = list(names_in(folders.queue))
+    if CLAIM_MARK not in (text := "/".join(names)) and ITEM_MARK not in text:
+        return iter(())  # of ten thousand names mostly none is a claim's
+    return named(folders, sorted(name for name in names if CLAIM_MARK in name or name.startswith(ITEM_MARK)))
+
+
+def named(folders: Folders, names: Iterable[str]) -> Iterator[Claimed]:
+    """Those of the names that are claims that lie in the queue, as `listed` has them."""
     seen: dict[str, os.stat_result] = {}
-    for name in sorted(name for name in names_in(folders.queue) if CLAIM_MARK in name or name.startswith(ITEM_MARK)):
+    for name in names:
         with contextlib.suppress(OSError):
             seen[name] = os.stat(name, dir_fd=folders.queue, follow_symlinks=False)
     brought = _brought_along(folders, seen, [name for name, one in seen.items() if stat.S_ISDIR(one.st_mode)])

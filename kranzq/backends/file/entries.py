@@ -1,4 +1,4 @@
-"""Entries: looking, reading and enqueueing. What lies in `queue/` as an entry may run.
+"""Entries: looking and reading. What lies in `queue/` as an entry may run.
 
 Listing and choosing read names only; content is read just before a claim. Each reader shows an entry that has two
 names for an instant (where a rename cannot refuse to replace) once.
@@ -6,35 +6,30 @@ names for an instant (where a rename cannot refuse to replace) once.
 
 from __future__ import annotations
 
+import heapq
 import os
 import time
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from kranzq.backend import Accepted, Candidate
-from kranzq.backends.file import aside, sequence
-from kranzq.backends.file.change import number_lock
+from kranzq.backend import Candidate
 from kranzq.backends.file.folders import Folders, names_in
 from kranzq.backends.file.layout import (
     EntryName,
     ItemName,
-    entry_name,
+    all_regular,
     is_candidate,
     order_keys,
     parse_claim_name,
     parse_entry_name,
     parse_item_name,
     parse_waiting_name,
-    waiting_name,
 )
-from kranzq.disk import atomic
 from kranzq.disk.birth import born_ns_of
-from kranzq.disk.read import ENTRY_LIMIT, GONE, Unreadable, open_folder, read_regular
-from kranzq.errors import BadEntry, Conflict
-from kranzq.events import Enqueued, emit
-from kranzq.model.claim import ITEM_MARK, Place
-from kranzq.model.clock import seconds_of, to_ms
-from kranzq.model.entry import Entry, Own, parse, render
+from kranzq.disk.read import ENTRY_LIMIT, Unreadable, read_regular
+from kranzq.errors import BadEntry
+from kranzq.model.claim import ITEM_MARK, ITEM_PREFIX, Place
+from kranzq.model.entry import Entry, parse
 from kranzq.model.frozen import frozen
 from kranzq.model.ids import MissionId
 from kranzq.model.state import State
@@ -52,11 +47,24 @@ class Bad:
     fresh: bool = False
 
 
-def ordered(folders: Folders) -> tuple[list[str], list[str]]:
-    """The names of all entries in order, and the candidates' names that are none. Nothing is parsed for it."""
-    keys = order_keys(names_in(folders.queue))
+def ordered(folders: Folders) -> tuple[Iterator[str], list[str]]:
+    """The names of all entries, in order, and the candidates' names that are none. Nothing is parsed for it.
+
+    Of many the first one is found without sorting the others.
+    """
+    found = list(names_in(folders.queue))
+    regular = all_regular(found)
+    if regular is not None:
+        heapq.heapify(regular)
+        return _popped(regular), []
+    keys = order_keys(found)
     good = sorted((key, name) for name, key in keys.items() if key is not None)
-    return [name for _, name in good], [name for name, key in keys.items() if key is None]
+    return (name for _, name in good), [name for name, key in keys.items() if key is None]
+
+
+def _popped(heap: list[str]) -> Iterator[str]:
+    while heap:
+        yield heapq.heappop(heap)
 
 
 def names(folders: Folders) -> tuple[list[EntryName], list[str]]:
@@ -117,17 +125,47 @@ def exists(dir_fd: int, name: str) -> bool:
     return True
 
 
-def places(folders: Folders, mission: MissionId | None = None) -> Iterator[Place]:
-    """Every place of every entry, or of one mission's (ignoring case, so that look-alikes are seen)."""
-    wanted = mission.lower() if mission is not None else ""
-    for place in _all_places(folders, lambda name: wanted in name.lower() or name.startswith(ITEM_MARK)):
-        if mission is None or place.mission.lower() == wanted:
+def places(folders: Folders, mission: MissionId | None = None, listed: Sequence[str] | None = None) -> Iterator[Place]:
+    """Every place of every entry, or of one mission's (ignoring case, so that look-alikes are seen).
+
+    `listed` are the names in the queue, where they have been read already.
+    """
+    if mission is None:
+        yield from _all_places(folders, lambda found: found, listed)
+        return
+    wanted = mission.lower()
+
+    def meant(found: Sequence[str]) -> Iterable[str]:
+        items = (name for name in found if name.startswith(ITEM_MARK)) if wanted.startswith(ITEM_PREFIX) else ()
+        return (*_with(found, f"-{wanted}.json"), *items)
+
+    for place in _all_places(folders, meant, listed):
+        if place.mission.lower() == wanted:
             yield place
+
+
+def _with(names: Sequence[str], part: str) -> list[str]:
+    """The names with a part in them, in small letters: of ten thousand one or none, so they are searched as one."""
+    text = "/".join(names)
+    lowered = text.lower()
+    if len(lowered) != len(text):  # some letters become two
+        return [name for name in names if part in name.lower()]
+    found, at = [], lowered.find(part)
+    while at >= 0:
+        end = text.find("/", at)
+        end = len(text) if end < 0 else end
+        found.append(text[text.rfind("/", 0, at) + 1 : end])
+        at = lowered.find(part, end)
+    return found
 
 
 def places_of(folders: Folders, missions: Container[str]) -> Iterator[Place]:
     """Every place of these missions that is no claim; names of others are not parsed."""
-    for place in _all_places(folders, lambda name: name.split("-", 2)[-1].removesuffix(".json") in missions):
+
+    def meant(found: Sequence[str]) -> Iterable[str]:
+        return (name for name in found if name.split("-", 2)[-1].removesuffix(".json") in missions)
+
+    for place in _all_places(folders, meant):
         if place.mission in missions:
             yield place
 
@@ -151,50 +189,9 @@ def folder_of(folders: Folders, state: State) -> int | None:
     return folders.queue
 
 
-def enqueue(folders: Folders, new: Entry, *, floor: Callable[[MissionId], int | None]) -> Accepted[Entry, State]:
-    """Make an entry that survives a power cut, or say what is there. `change` must be held.
-
-    `floor` gives the largest number in a mission's own records. A crash leaves either nothing, a skipped number and
-    perhaps a hidden temporary file, or the whole entry.
-    """
-    again = new.own is not None and new.own.again
-    there = list(places(folders, new.mission))
-    refuse_look_alikes(folders, new.mission, there)
-    for place in sorted(there, key=lambda place: place.state is State.CLAIMED):
-        if again and place.state is State.CLAIMED:
-            continue
-        return _already(folders, new, place)
-    with number_lock(folders):
-        number = sequence.next_number(folders, floor(new.mission))
-        try:
-            sequence.record(folders, number)
-            name = entry_name(new.priority, number, new.mission)
-            entry = replace(new, number=number)
-            state = _publish(folders, name, entry)
-        except OSError as fault:
-            raise atomic.store_fault(folders.checkout.queue, fault) from fault
-    emit(Enqueued(str(entry.mission), number, entry.priority))
-    return Accepted(entry, created=True, state=state)
-
-
-def due_ms_of(own: Own | None) -> int | None:
-    """When the entry itself says that it is due, in wall milliseconds; None when that is past or not said."""
-    due = seconds_of(own.not_before) if own is not None else None
-    return to_ms(due) if due is not None and due > time.time() else None
-
-
-def _publish(folders: Folders, name: EntryName, entry: Entry) -> State:
-    """Make it appear where it belongs: what must wait is never seen among what may run."""
-    own, due_ms = entry.own, due_ms_of(entry.own)
-    if due_ms is None and not (own is not None and own.after):
-        atomic.publish(folders.queue, name.text, render(entry))
-        return State.QUEUED
-    waiting = waiting_name(name, None if own is not None and own.after else due_ms)
-    atomic.publish(folders.made("waiting"), waiting.text, render(entry))
-    return State.WAITING
-
-
-def _all_places(folders: Folders, is_meant: Callable[[str], bool]) -> Iterator[Place]:
+def _all_places(
+    folders: Folders, meant: Callable[[Sequence[str]], Iterable[str]], listed: Sequence[str] | None = None
+) -> Iterator[Place]:
     """All places whose names are meant: most names need not be parsed."""
     asides: tuple[tuple[int | None, Callable[[str], Place | None]], ...] = (
         (folders.queue, _place_in_queue),
@@ -202,8 +199,9 @@ def _all_places(folders: Folders, is_meant: Callable[[str], bool]) -> Iterator[P
         (folders.aside("parked"), _place_in_parked),
     )
     for fd, place_in in asides:
-        for name in names_in(fd):
-            if is_meant(name) and (place := place_in(name)) is not None:
+        found = listed if listed is not None and fd == folders.queue else list(names_in(fd))
+        for name in meant(found):
+            if (place := place_in(name)) is not None:
                 yield place
 
 
@@ -226,57 +224,6 @@ def _place_in_waiting(name: str) -> Place | None:
 def _place_in_parked(name: str) -> Place | None:
     parked = parse_entry_name(name)  # a reason's name is none: no id ends in what it adds
     return None if parked is None else place_of(parked, State.PARKED)
-
-
-def _already(folders: Folders, new: Entry, place: Place) -> Accepted[Entry, State]:
-    if place.state is State.PARKED:
-        raise Conflict(
-            f"Mission {new.mission} is parked: {aside.why(folders, place.name)}. Nothing was changed.",
-            f"Let it run with: kranzq unpark {new.mission}; or take it out: kranzq cancel {new.mission}",
-        )
-    fd = folder_of(folders, place.state)
-    found = read_entry(fd, place.name, place.mission) if fd is not None else None
-    if isinstance(found, tuple):
-        there = replace(found[0], priority=place.priority, number=place.number)
-        if command_of(there) == command_of(new):
-            return Accepted(there, created=False, state=place.state)
-        behind = ", or queue one more run behind it with --again" if place.state is State.CLAIMED else ""
-        raise Conflict(
-            f"Mission {new.mission} is {place.state.value} with another command. Nothing was changed.",
-            f"Take it out first (kranzq cancel {new.mission}){behind}.",
-        )
-    raise Conflict(
-        f"Mission {new.mission} has a file {place.name} that cannot be read. Nothing was changed.",
-        "See: kranzq check",
-    )
-
-
-def command_of(entry: Entry) -> tuple[str, ...]:
-    """The entry's own command; empty when it has none."""
-    return entry.own.command if entry.own is not None else ()
-
-
-def refuse_look_alikes(folders: Folders, mission: MissionId, there: Iterable[Place]) -> None:
-    """Raise Conflict for an id that differs only in case from one that exists; `there` are its places."""
-    known = {place.mission for place in there}
-    lowered = mission.lower()
-    try:
-        missions = open_folder("missions", dir_fd=folders.kranz)
-    except OSError as fault:
-        if fault.errno not in GONE:
-            raise
-    else:
-        try:
-            # ASCII only: another letter's lower case may be one of ours
-            known |= {MissionId(name) for name in names_in(missions) if name.isascii() and name.lower() == lowered}
-        finally:
-            os.close(missions)
-    for other in known:
-        if other != mission:
-            raise Conflict(
-                f"Mission {mission} differs only in the case of its letters from {other}, which exists.",
-                "Choose another id.",
-            )
 
 
 def _age(seen: os.stat_result) -> float:

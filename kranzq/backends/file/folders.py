@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Literal, Self
 
 from kranzq.disk import atomic
@@ -190,14 +190,13 @@ def names_in(fd: int | None) -> Iterator[str]:
         raise
 
 
-def sweep(fd: int) -> None:
-    """Remove hidden temporary files that nobody has touched for an hour: their writers were killed."""
-    for name in names_in(fd):
-        if name.startswith(".") and name.endswith(TEMPORARY):
-            with contextlib.suppress(OSError):
-                seen = os.stat(name, dir_fd=fd, follow_symlinks=False)
-                if time.time() - max(seen.st_mtime, seen.st_ctime) > SWEPT_S:
-                    os.unlink(name, dir_fd=fd)
+def sweep(fd: int, names: Iterable[str]) -> None:
+    """Remove hidden temporary files among the names that nobody has touched for an hour: their writers were killed."""
+    for name in [name for name in names if name[0] == "." and name.endswith(TEMPORARY)]:
+        with contextlib.suppress(OSError):
+            seen = os.stat(name, dir_fd=fd, follow_symlinks=False)
+            if time.time() - max(seen.st_mtime, seen.st_ctime) > SWEPT_S:
+                os.unlink(name, dir_fd=fd)
 
 
 def _open(name: str, dir_fd: int | None = None, shown: str = "") -> int:

@@ -15,7 +15,7 @@ from dataclasses import replace
 from functools import partial
 
 from kranzq.backend import Past
-from kranzq.backends.file import aside, entries, sequence
+from kranzq.backends.file import aside, enqueueing, entries, sequence
 from kranzq.backends.file.change import change, number_lock
 from kranzq.backends.file.folders import Folders, names_in
 from kranzq.backends.file.layout import ADMITTING, EntryName, entry_name, waiting_name
@@ -43,7 +43,11 @@ class Inbox:
 
     def has_dropped(self) -> bool:
         """Whether anything asks to be admitted; only names are read."""
-        return bool(_dropped(self.folders) or _on_their_way(self.folders))
+        return self.lies_in_inbox() or bool(_on_their_way(self.folders))
+
+    def lies_in_inbox(self) -> bool:
+        """Whether anything asks to be admitted that nobody has taken in hand; `enqueue` itself tells of the rest."""
+        return bool(_dropped(self.folders))
 
     def dropped_missions(self) -> set[MissionId]:
         """The missions that lie in the inbox."""
@@ -145,14 +149,14 @@ def _finish(folders: Folders, number: int, recall: Recall, *, came: float, shown
 def _checked(folders: Folders, found: tuple[Entry, Content]) -> tuple[Entry, Content] | entries.Bad:
     mission = found[0].mission
     try:
-        entries.refuse_look_alikes(folders, mission, entries.places(folders, mission))
+        enqueueing.refuse_look_alikes(folders, mission, entries.places(folders, mission))
     except Conflict as fault:
         return entries.Bad("", fault.sentence.rstrip("."))
     return found
 
 
 def _publish(folders: Folders, hidden: str, name: EntryName, entry: Entry) -> None:
-    own, due_ms = entry.own, entries.due_ms_of(entry.own)
+    own, due_ms = entry.own, enqueueing.due_ms_of(entry.own)
     waits = due_ms is not None or (own is not None and bool(own.after))
     to = waiting_name(name, None if own is not None and own.after else due_ms).text if waits else name.text
     to_fd = folders.made("waiting") if waits else folders.queue
@@ -179,7 +183,7 @@ def _same_that_waits(folders: Folders, entry: Entry, places: list[Place]) -> Pla
         if place.state in {State.QUEUED, State.WAITING}:
             fd = entries.folder_of(folders, place.state)
             there = entries.read_entry(fd, place.name, place.mission) if fd is not None else None
-            if isinstance(there, tuple) and entries.command_of(there[0]) == entries.command_of(entry):
+            if isinstance(there, tuple) and enqueueing.command_of(there[0]) == enqueueing.command_of(entry):
                 return place
     return None
 

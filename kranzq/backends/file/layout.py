@@ -7,7 +7,7 @@ Formats are kranz's: an entry is `PPP-NNNNNNNNNNNNNNNNNNNN-<mission>.json`, a cl
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from kranzq.errors import BadMissionId
@@ -17,11 +17,17 @@ from kranzq.model.frozen import frozen
 from kranzq.model.ids import MissionId
 
 _REGULAR = (
-    r"(?ai)(?<![^/])[0-9]{3}-[0-9]{20}-(?![^/]*(?:\.\.|\.claimed\.))[a-z0-9][a-z0-9._-]{0,127}"
-    r"(?<!\.json)(?<!\.lock)(?<!\.tmp)\.json(?![^/])"
+    r"(?ai)(?<![^/])(?:[01][0-9]{2}|2[0-4][0-9]|25[0-5])-(?:00000[0-9]{15}|000010{15})-"
+    r"(?![^/]*(?:\.\.|\.claimed\.))[a-z0-9][a-z0-9._-]{0,127}"
+    r"(?<!\.json)(?<!\.json\.why)(?<!\.lock)(?<!\.tmp)\.json(?![^/])"
 )
 """Entries' names as we write them, in a text of many names with a slash between each two."""
-_MOST = (f"{MAX_PRIORITY:03d}", f"{MAX_NUMBER:020d}")
+_ALL_REGULAR = (
+    r"(?ai)(?:(?:[01][0-9]{2}|2[0-4][0-9]|25[0-5])-(?:00000[0-9]{15}|000010{15})-[a-z0-9][a-z0-9._-]{5,132}/)*+"
+)
+"""A text of nothing but names that end as entries' do, a slash behind each; what no id contains is looked for apart."""
+_IN_NO_ID = ("..", ".claimed.", ".json.", ".lock.json", ".tmp.json")
+FEW = 16
 CLAIM_MARK = ".claimed."
 WHY = ".why.json"
 SEQUENCE = ".seq"
@@ -136,14 +142,33 @@ def parse_waiting_name(text: str) -> WaitingName | None:
     return WaitingName(entry, None if found[1] == "after" else int(found[1]), text)
 
 
+def all_regular(names: Sequence[str]) -> list[str] | None:
+    """The candidates among the names, as they come, if each is an entry's name as we write them; else None.
+
+    Then they sort as they are. Ten thousand are looked through at once and none is parsed; None may also mean that
+    there are too few of them to be worth it, or that an id looks odd.
+    """
+    candidates = [name for name in names if name[-5:] == ".json" and name[0] != "."]
+    if len(candidates) <= FEW:
+        return None
+    text = "/".join(candidates) + "/"
+    if text.count(".") != len(candidates):  # an id may have one, but not any
+        folded = text.lower()
+        if any(mark in folded for mark in _IN_NO_ID):
+            return None
+    return candidates if re.fullmatch(_ALL_REGULAR, text) else None
+
+
 def order_keys(names: Iterable[str]) -> dict[str, str | None]:
     """What each candidate among the names sorts by, as text; None for one that is no entry's name.
 
-    A regular name is its own key: one search finds them all, and none of ten thousand is parsed.
+    A regular name is its own key: one search finds them all. Few are parsed one by one, for to compile the search costs
+    more.
     """
     candidates = [name for name in names if is_candidate(name)]
-    found = re.findall(_REGULAR, "/".join(candidates)) if candidates else ()
-    regular = {name for name in found if name[:3] <= _MOST[0] and name[4:24] <= _MOST[1]}
+    if len(candidates) <= FEW:
+        return {name: _order_key(name) for name in candidates}
+    regular = set(re.findall(_REGULAR, "/".join(candidates)))
     return {name: name if name in regular else _order_key(name) for name in candidates}
 
 

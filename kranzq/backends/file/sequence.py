@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from kranzq.backends.file import aside
 from kranzq.backends.file.folders import Folders, names_in
 from kranzq.backends.file.layout import (
     ADMITTING,
     SEQUENCE,
-    is_candidate,
+    all_regular,
     order_keys,
     parse_claim_name,
     parse_entry_name,
@@ -28,10 +28,16 @@ from kranzq.model.entry import MAX_NUMBER
 _NUMBER = re.compile(rb"\s*([0-9]{1,20})\s*")
 
 
-def next_number(folders: Folders, floor: int | None = None) -> int:
-    """The number for a new entry, at least one more than `floor`; 0 in a fresh queue. The number lock must be held."""
-    largest = -1 if floor is None else floor
-    largest = max(largest, _hint(folders), *_numbers(folders), -1)
+def next_number(folders: Folders, floor: int | None = None, names: Sequence[str] | None = None) -> int:
+    """The number for a new entry, at least one more than `floor`; 0 in a fresh queue. The number lock must be held.
+
+    `names` in the queue may have been read before the lock was taken: whoever gave out a number since has written it
+    into `.seq` first. Where that does not tell, they are read again.
+    """
+    hint = _hint(folders)
+    if names is None or hint < 0:
+        names = list(names_in(folders.queue))
+    largest = max(-1 if floor is None else floor, hint, _largest(names), *_numbers_aside(folders))
     if largest >= MAX_NUMBER:
         raise StoreUnavailable(folders.checkout.queue, f"its numbers have reached {MAX_NUMBER}")
     return largest + 1
@@ -62,12 +68,19 @@ def _set_aside(folders: Folders, why: str) -> int:
     return -1
 
 
-def _numbers(folders: Folders) -> Iterator[int]:
-    names = list(names_in(folders.queue))
-    yield from (int(key[4:24]) for key in order_keys(names).values() if key is not None)
-    for name in names:
-        if not is_candidate(name) and (number := _number_in(name)) is not None:
-            yield number
+def _largest(names: Sequence[str]) -> int:
+    """The largest number that a name in the queue bears; -1 for none."""
+    regular = all_regular(names)
+    if regular is not None:
+        found = [int(max(name[4:24] for name in regular))]
+    else:
+        found = [int(key[4:24]) for key in order_keys(names).values() if key is not None]
+    others = [name for name in names if name[-5:] != ".json" or name[0] == "."]  # no candidates
+    found += (number for name in others if (number := _number_in(name)) is not None)
+    return max(found, default=-1)
+
+
+def _numbers_aside(folders: Folders) -> Iterator[int]:
     for name in names_in(folders.aside("waiting")):
         if (waiting := parse_waiting_name(name)) is not None:
             yield waiting.entry.number

@@ -6,6 +6,7 @@ import errno
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -49,13 +50,43 @@ def test_a_published_file_is_complete_private_and_alone(folder: int, tmp_path: P
     assert os.listdir(tmp_path) == ["a"]
 
 
-@pytest.mark.parametrize("code", [None, errno.EINVAL])
+@pytest.mark.parametrize("code", [errno.EIO, errno.ENOENT, errno.EEXIST, errno.EPERM, errno.ESTALE])
+def test_b41_a_link_that_reports_failure_but_happened_is_done(
+    folder: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    """What was published is there once, and nothing says that it is not."""
+    link = os.link
+
+    def happens_and_fails(*args: Any, **kwargs: Any) -> None:
+        link(*args, **kwargs)
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(os, "link", happens_and_fails)
+    atomic.publish(folder, "a", b"content")
+
+    assert (tmp_path / "a").read_bytes() == b"content"
+    assert os.listdir(tmp_path) == ["a"]
+
+
+def test_a_new_file_whose_hidden_name_stays_is_published(
+    folder: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is there; the second name is swept like that of a writer who was killed."""
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "unlink", fails_with(errno.EIO))
+        atomic.publish(folder, "a", b"content")
+
+    assert (tmp_path / "a").read_bytes() == b"content"
+    assert sorted(name.endswith(".tmp") for name in os.listdir(tmp_path)) == [False, True]
+
+
+@pytest.mark.parametrize("code", [None, errno.EPERM, errno.ENOTSUP])
 def test_b41_publishing_never_replaces(
     folder: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int | None
 ) -> None:
     """A name that is taken stays as it is, with or without the system's help, and no temporary file is left."""
     if code is not None:
-        monkeypatch.setattr(renameat2, "rename2", fails_with(code))
+        monkeypatch.setattr(os, "link", fails_with(code))
     (tmp_path / "a").write_bytes(b"first")
     with pytest.raises(FileExistsError):
         atomic.publish(folder, "a", b"second")

@@ -303,6 +303,34 @@ def test_temporary_files_of_killed_writers_go_after_an_hour(
     assert set(kept) < set(os.listdir(folder))
 
 
+@pytest.mark.parametrize("beside", ["x", "\N{LATIN CAPITAL LETTER I WITH DOT ABOVE}", "\udcff"])
+def test_the_places_of_a_mission_are_found_among_all_names(queue: FileQueue, folder: Path, beside: str) -> None:
+    """Whatever lies beside them, in any case of the letters, and not those of an id that ends alike."""
+    mine = [
+        kranz_name("m-1", 2, 3),
+        "1-4-M-1.json",
+        kranz_name("m-1", 2, 5) + ".claimed.4711",
+        "waiting/1800000000000." + kranz_name("m-1", 2, 6),
+        "waiting/after." + kranz_name("m-1", 2, 7),
+        "parked/" + kranz_name("m-1", 2, 8),
+    ]
+    for name in [
+        *mine,
+        kranz_name("x-m-1", 2, 9),
+        kranz_name("m-1.b", 2, 10),
+        kranz_name("m-11", 2, 11),
+        f"{beside}-m-1.json",
+    ]:
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_bytes(b"{}")
+
+    found = queue.places(MissionId("m-1"))
+
+    assert sorted(place.number for place in found) == [3, 4, 5, 6, 7, 8]
+    assert [place.number for place in queue.places(MissionId("m-11"))] == [11]
+    assert queue.places(MissionId("m")) == []
+
+
 def test_a_busy_queue_refuses_within_its_patience(queue: FileQueue, monkeypatch: pytest.MonkeyPatch) -> None:
     """Enqueue waits a bounded time for the queue, and then says who has it."""
     monkeypatch.setattr("kranzq.backends.file.backend.PATIENCE_S", 0.05)

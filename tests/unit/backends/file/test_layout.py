@@ -7,8 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kranzq.backends.file.layout import (
+    FEW,
     EntryName,
     ItemName,
+    all_regular,
     claim_name,
     entry_name,
     is_candidate,
@@ -82,6 +84,10 @@ def test_b45_old_widths_keep_their_numeric_place() -> None:
         "002-10000000000-m.json",
         "10-0-m.json",
     ]
+
+
+MANY = {name: name for name in (f"002-{number:020d}-m.json" for number in range(900, 900 + FEW + 1))}
+"""So many that they are searched for at once."""
 
 
 @pytest.mark.parametrize(
@@ -173,6 +179,7 @@ def test_what_is_no_claim_on_an_item_is_none(text: str) -> None:
 def test_a_name_sorts_by_its_numbers(text: str, key: str | None) -> None:
     """Whatever their width; what is no entry's name has no place in the order."""
     assert order_keys([text]) == {text: key}
+    assert order_keys([text, *MANY]) == {text: key} | MANY
 
 
 @given(
@@ -193,6 +200,7 @@ def test_many_names_have_the_keys_that_each_of_them_has_alone(names: list[str]) 
     }
 
     assert order_keys(names) == alone
+    assert order_keys([*names, *MANY]) == alone | MANY
 
 
 def _parts(name: EntryName) -> tuple[int, int, MissionId]:
@@ -204,3 +212,37 @@ def test_a_hidden_name_asks_for_nothing() -> None:
     assert is_candidate("m.json")
     assert not is_candidate(".m.json")
     assert not is_candidate("m.json.tmp")
+
+
+@given(
+    st.lists(
+        st.from_regex(r"(00[0-9]|25[5-6])-0000[01]0{0,2}[0-9]{15}-[a-zA-Z0-9._\-]{1,7}\.json", fullmatch=True),
+        unique=True,
+    )
+)
+def test_names_are_all_regular_only_if_each_of_them_is(names: list[str]) -> None:
+    """What is looked through at once is what parsing would find; where one may be none, nothing is claimed."""
+    found = all_regular([*names, *MANY])
+
+    if found is not None:
+        assert found == [*names, *MANY]
+        assert all(parse_entry_name(name) is not None for name in names)
+
+
+@pytest.mark.parametrize("odd", ["a.b", "1.2.3", "m.jsonx"])
+def test_an_id_with_a_dot_is_regular(odd: str) -> None:
+    """It is one of many like the others."""
+    name = f"002-00000000000000000007-{odd}.json"
+
+    assert all_regular([name, *MANY]) == [name, *MANY]
+
+
+@pytest.mark.parametrize(
+    "odd", ["a..b", "a.claimed.b", "a.CLAIMED", "a.json", "a.json.why", "a.LOCK", "a.tmp", ".a", "é"]
+)
+def test_a_name_that_is_none_is_found_among_many(odd: str) -> None:
+    """Others than it keep their place."""
+    name = f"002-00000000000000000007-{odd}.json"
+
+    assert all_regular([name, *MANY]) is None
+    assert order_keys([name, *MANY]) == {name: None} | MANY

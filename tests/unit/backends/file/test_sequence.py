@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from kranzq.backends.file import enqueueing
 from kranzq.backends.file.backend import FileQueue
+from kranzq.backends.file.folders import Folders
 from kranzq.errors import StoreUnavailable
 from kranzq.model.entry import MAX_NUMBER
 from tests.factories import enqueue, kranz_name, make_entry, names
@@ -105,3 +109,39 @@ def test_numbers_end_with_a_refusal(queue: FileQueue, folder: Path) -> None:
         queue.enqueue(make_entry(), lambda _: None)
 
     assert names(folder.parents[1]) == []
+
+
+def test_of_many_names_the_largest_counts_too(queue: FileQueue, folder: Path) -> None:
+    """So many that none is parsed, with claims and what is on its way beside them."""
+    for number in range(100, 140):
+        (folder / kranz_name(f"m-{number}", number % 3, number)).write_bytes(b"{}")
+    (folder / ".seq").unlink(missing_ok=True)
+    assert next_number(queue) == 140
+
+    (folder / (kranz_name("m-b", 2, 200) + ".claimed.4711")).write_bytes(b"{}")
+    (folder / ".seq").unlink()
+    assert next_number(queue) == 201
+
+    (folder / ".admitting.300").write_bytes(b"{}")
+    (folder / ".seq").unlink()
+    assert next_number(queue) == 301
+
+
+@pytest.mark.parametrize("hint", [True, False])
+def test_a_number_given_out_since_the_names_were_read_is_not_given_out_again(
+    queue: FileQueue, folder: Path, monkeypatch: pytest.MonkeyPatch, *, hint: bool
+) -> None:
+    """Its hint tells of what kranz enqueued just before the lock was ours; without one the names are read again."""
+    enqueue(queue, "m-1")
+    locked = enqueueing.number_lock
+
+    @contextlib.contextmanager
+    def late(folders: Folders) -> Iterator[None]:
+        (folder / ".seq").write_bytes(b"7") if hint else (folder / ".seq").unlink()
+        (folder / kranz_name("m-kranz", 2, 7)).write_bytes(b"{}")
+        with locked(folders):
+            yield
+
+    monkeypatch.setattr(enqueueing, "number_lock", late)
+
+    assert enqueue(queue, "m-2") == kranz_name("m-2", 2, 8)
