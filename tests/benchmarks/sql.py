@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable
 from pathlib import Path
 
 from kranzq import work
-from kranzq.backends.sql.backend import SqlBackend
-from tests.benchmarks import figures, work_queue
-from tests.benchmarks.asked import Asked, Kind, Result, Row, Table, Target
+from tests.benchmarks import figures, sql_clients, work_queue
+from tests.benchmarks.asked import Asked, Kind, Result, Target
 from tests.benchmarks.floors.sql import SqliteFloor
 from tests.benchmarks.items import claimed, new_item
 from tests.benchmarks.peers.known import taking_part
@@ -20,16 +18,15 @@ from tests.benchmarks.sql_server import on_postgres
 
 FLOOR, OURS = "floor: sqlite3, synchronous=FULL", "kranzq"
 WAITING = 1_000
-PROCESSES = (1, 2, 8)
-THREADS = (1, 4, 16, 32)
 
 
 def run(asked: Asked) -> Result:
     """SQLite first, then PostgreSQL where there is a server."""
     here = disk(asked.folder).there / "d"
     here.mkdir()
-    parts = [_one_client(here, asked), _together(here, asked), _processes(here, asked)]
-    parts.append(on_postgres(asked))
+    parts = [_one_client(here, asked), sql_clients.enqueueing(here, asked), _batches(here, asked)]
+    processes, all_of = sql_clients.processes("sqlite", "SQLite", here, asked)
+    parts += [processes, Result([], [*sql_clients.fairness(all_of)]), on_postgres(asked)]
     return Result(
         [table for part in parts for table in part.tables],
         [target for part in parts for target in part.targets],
@@ -104,69 +101,18 @@ def _against_floor(what: str, measured: Measured) -> Target:
     return figures.rounds_target(what, found, 1.3, 2.0, FLOOR)
 
 
-def _together(folder: Path, asked: Asked) -> Result:
-    """Threads of one process, and the batch verbs."""
-    seconds = 0.3 if asked.quick else 1.5
+def _batches(folder: Path, asked: Asked) -> Result:
+    """The batch verbs."""
     with work_queue.queue("sqlite", folder) as (store, _):
         subjects = [
-            Subject(f"kranzq, {_counted(threads, 'thread')}", "ours", _rate(store, threads, seconds))
-            for threads in THREADS
-        ]
-        measured = measure(subjects, asked.so_many_rounds(5), 1, folder, warm_up=0)
-        how = "Items a second, durable each, from threads that enqueue one by one; they share commits."
-        threads = measured.table("enqueue by threads, SQLite", "items/s", how)
-        batches = [
             Subject(f"kranzq, {verb}, {size} at once", "ours", _per_item(act, size))
             for size in (10, 100)
             for verb, act in work_queue.batches(store, size)
         ]
-        many = measure(batches, asked.so_many_rounds(10), 3, folder, warm_up=0)
+        many = measure(subjects, asked.so_many_rounds(10), 3, folder, warm_up=0)
     how = "Milliseconds an item, all of a batch in one call and one commit."
-    tables = [replace(threads, better="higher"), many.table("batches, SQLite", "ms", how)]
-    return Result(tables, canary=[*measured.canary, *many.canary])
-
-
-def _counted(many: int, what: str) -> str:
-    return f"{many} {what}" if many == 1 else f"{many} {what}{'es' if what.endswith('s') else 's'}"
-
-
-def _rate(store: SqlBackend, threads: int, seconds: float) -> Callable[[], float]:
-    return lambda: work_queue.by_threads(store, threads, seconds)[0]
+    return Result([many.table("batches, SQLite", "ms", how)], canary=many.canary)
 
 
 def _per_item(act: Callable[[], object], size: int) -> Callable[[], float]:
     return lambda: timed_ms(act) / size
-
-
-def _processes(folder: Path, asked: Asked) -> Result:
-    """Processes that claim and finish without a pause: who starves, and how long the longest wait is."""
-    seconds = 1.0 if asked.quick else 4.0
-    rows: list[Row] = []
-    found: dict[int, tuple[float, float, float, float]] = {}
-    for processes in PROCESSES:
-        with work_queue.queue("sqlite", folder) as (store, url):
-            for _ in range(5 if asked.quick else 60):
-                store.enqueue_many([new_item()] * 1000)
-            each = work_queue.by_processes(url, processes, seconds)
-        waits = [wait for one in each for wait in one]
-        done = [len(one) for one in each]
-        found[processes] = (len(waits) / seconds, min(done) / max(done), figures.quantile(waits, 0.999), max(waits))
-        more = {
-            "claims with ends/s": round(found[processes][0]),
-            "slowest / fastest process": round(found[processes][1], 2),
-            "99.9 %, ms": found[processes][2],
-            "longest, ms": found[processes][3],
-        }
-        row = figures.row_of(f"kranzq, {_counted(processes, 'process')}", "ours", [waits], more=more)
-        rows.append(replace(row, spread=None))
-    how = f"Milliseconds of a claim with its end, from processes that make no pause for {seconds:g} s."
-    return Result([Table("processes at once, SQLite", "ms", how, rows)], [*_fairness(found)])
-
-
-def _fairness(found: dict[int, tuple[float, float, float, float]]) -> Iterator[Target]:
-    rate, fair, tail, longest = found[PROCESSES[-1]]
-    what = f"SQLite, {PROCESSES[-1]} processes"
-    yield figures.target(f"{what}: slowest / fastest", fair, 0.8, 0.5, at_most=False)
-    yield figures.target(f"{what}: wait, 99.9 %", tail, 100, 2000, unit="ms")
-    yield figures.target(f"{what}: longest wait", longest, 1000, 2000, unit="ms")
-    yield figures.target(f"{what}: rate", rate / found[1][0], 0.8, 0.5, at_most=False, against="one process")

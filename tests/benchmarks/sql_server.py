@@ -11,7 +11,7 @@ from pathlib import Path
 
 from kranzq import work
 from tests import postgres
-from tests.benchmarks import figures
+from tests.benchmarks import figures, sql_clients
 from tests.benchmarks.asked import Asked, Result, Row, Table, Target
 from tests.benchmarks.floors.sql import PostgresFloor
 from tests.benchmarks.items import HOLDER, LEASE_MS, claimed, new_item
@@ -50,6 +50,8 @@ def on_postgres(asked: Asked) -> Result:
             except Exception as fault:  # noqa: BLE001 (the others are measured all the same)
                 rows.append(Row(peer.NAME, "absent", note=f"failed: {type(fault).__name__}: {fault}"[:200]))
         parts = [_enqueueing(floor, store, offered, rows, asked), _jobs(floor, store, offered, rows, asked)]
+        parts.append(sql_clients.claiming(server.url(), asked))
+        parts.append(sql_clients.processes(server.url(), "PostgreSQL", _here(asked), asked)[0])
         parts.append(_pickup(server.url, stack, asked))
     return Result(
         [table for part in parts for table in part.tables],
@@ -131,12 +133,7 @@ def _faster(what: str, measured: Measured, ours: str, other: str, wanted: float,
 
 
 def _floor_jobs(floor: PostgresFloor) -> Callable[[int], float]:
-    def once() -> None:
-        row = floor.claim()
-        assert row is not None
-        floor.finish(row)
-
-    return _after(_each(floor.enqueue), _each(once))
+    return _after(_each(floor.enqueue), _each(floor.claim_and_finish))
 
 
 def _our_jobs(store: work.SharedStore) -> Callable[[int], float]:

@@ -13,10 +13,7 @@ import contextlib
 import os
 import sqlite3
 import statistics
-import subprocess
-import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -29,6 +26,7 @@ from kranzq.model.claim import Holder
 from kranzq.model.work import Finish
 from kranzq.testing.items import item
 from tests import postgres
+from tests.benchmarks import clients
 
 ANN = Holder("ann")
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
@@ -144,21 +142,8 @@ def together(engines: list[str], folder: Path) -> None:
 
 def by_threads(store: SqlBackend, threads: int, seconds: float) -> tuple[float, list[float]]:
     """Items a second, and what each call took in milliseconds."""
-    waits: list[float] = []
-    until = time.perf_counter() + seconds
-
-    def run() -> None:
-        mine = []
-        while (began := time.perf_counter()) < until:
-            store.enqueue(item())
-            mine.append((time.perf_counter() - began) * 1000)
-        waits.extend(mine)
-
-    running = [threading.Thread(target=run) for _ in range(threads)]
-    for one in running:
-        one.start()
-    for one in running:
-        one.join()
+    each = clients.by_threads([lambda: store.enqueue(item())] * threads, seconds)
+    waits = [wait for one in each for wait in one]
     return len(waits) / seconds, waits
 
 
@@ -207,48 +192,18 @@ def fairness(engines: list[str], folder: Path) -> None:
 
 def by_processes(url: str, processes: int, seconds: float) -> list[list[float]]:
     """For each process what a claim and its end took together, in milliseconds."""
-    words = [sys.executable, "-m", "tests.benchmarks.work_queue", "worker", "--url", url, "--seconds", str(seconds)]
-    running = [
-        subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(processes)
-    ]
-    for one in running:
-        assert one.stdout is not None
-        one.stdout.readline()
-    for one in running:
-        assert one.stdin is not None
-        one.stdin.write("go\n")
-        one.stdin.flush()
-    return [[float(wait) for wait in one.communicate()[0].split()] for one in running]
-
-
-def worker(url: str, seconds: float) -> None:
-    """One of the processes of `fairness`."""
-    with open_store(url) as store:
-        store.claim(Holder("warm"))
-        print("ready", flush=True)
-        sys.stdin.readline()
-        until, waits = time.perf_counter() + seconds, []
-        while (began := time.perf_counter()) < until:
-            claim = store.claim(ANN)
-            assert claim is not None, "there were too few items"
-            store.finish(claim)
-            waits.append((time.perf_counter() - began) * 1000)
-    print(*waits)
+    with clients.processes("ours", url, processes) as started:
+        return started.run(processes, seconds)
 
 
 def main() -> None:
     """Print the table that was asked for."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("what", choices=["backlog", "together", "fairness", "worker"])
+    parser.add_argument("what", choices=["backlog", "together", "fairness"])
     parser.add_argument("--most", type=int, default=SIZES[-1])
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()))
     parser.add_argument("--no-postgres", action="store_true")
-    parser.add_argument("--url", default="")
-    parser.add_argument("--seconds", type=float, default=4.0)
     told = parser.parse_args()
-    if told.what == "worker":
-        worker(told.url, told.seconds)
-        return
     with contextlib.ExitStack() as stack:
         engines = ["sqlite"]
         if not told.no_postgres and postgres.is_there():

@@ -10,18 +10,20 @@ import psycopg
 
 PAYLOAD = "a payload of some words, as long as that of the others"
 COLUMNS = "payload text not null, priority int not null default 0, state text not null default 'open', lease int"
-INDEX = "create index floor_open on floor_items (priority desc, id) where state = 'open'"
+INDEX = "create index if not exists floor_open on floor_items (priority desc, id) where state = 'open'"
 FIRST = "select id from floor_items where state = 'open' order by priority desc, id limit 1"
 
 
 class SqliteFloor:
-    """sqlite3 with a write-ahead log, synced at each commit."""
+    """sqlite3 with a write-ahead log, synced at each commit; who finds it busy sleeps and looks again, up to 10 s."""
 
     def __init__(self, path: Path) -> None:
-        self._connection = sqlite3.connect(path, isolation_level=None, timeout=10, cached_statements=64)
+        self._connection = sqlite3.connect(
+            path, isolation_level=None, timeout=10, cached_statements=64, check_same_thread=False
+        )
         for setting in ("journal_mode=wal", "synchronous=full"):
             self._connection.execute(f"pragma {setting}")
-        self._connection.execute(f"create table floor_items (id integer primary key, {COLUMNS})")
+        self._connection.execute(f"create table if not exists floor_items (id integer primary key, {COLUMNS})")
         self._connection.execute(INDEX)
 
     def enqueue(self) -> None:
@@ -46,6 +48,10 @@ class SqliteFloor:
             "update floor_items set state = 'done' where id = ? and state = 'claimed' returning id", (row,)
         ).fetchall()
 
+    def claim_and_finish(self) -> None:
+        """Both, a commit each; there must be an open row."""
+        self.finish(self.claim())
+
     def close(self) -> None:
         """Close the connection."""
         self._connection.close()
@@ -61,7 +67,7 @@ class PostgresFloor:
         self.connection.execute(
             f"create table if not exists floor_items (id bigserial primary key, {COLUMNS})".encode()
         )
-        self.connection.execute(INDEX.replace("index", "index if not exists", 1).encode())
+        self.connection.execute(INDEX.encode())
 
     def enqueue(self, *, told: bool = False) -> None:
         """One insert, with a notice where somebody waits."""
@@ -69,6 +75,11 @@ class PostgresFloor:
         if told:
             words = b"with made as (insert into floor_items (payload) values (%s)) select pg_notify('floor_hint', '')"
         self.connection.execute(words, (PAYLOAD,), prepare=True)
+
+    def fill(self, many: int) -> None:
+        """So many rows in one commit."""
+        words = b"insert into floor_items (payload) select %s from generate_series(1, %s)"
+        self.connection.execute(words, (PAYLOAD, many))
 
     def claim(self) -> int | None:
         """One update of the first open row that nobody else has locked; None when there is none."""
@@ -84,6 +95,19 @@ class PostgresFloor:
         words = b"update floor_items set state = 'done' where id = %s and state = 'claimed' returning id"
         self.connection.execute(words, (row,), prepare=True).fetchone()
 
+    def claim_and_finish(self) -> None:
+        """Both, a commit each; there must be an open row."""
+        row = self.claim()
+        assert row is not None, "there were too few items"
+        self.finish(row)
+
     def close(self) -> None:
         """Close the connection."""
         self.connection.close()
+
+
+def floor_of(url: str) -> SqliteFloor | PostgresFloor:
+    """Another connection to the database at a URL as kranzq takes them; the table is made where it is missing."""
+    if url.startswith("sqlite://"):
+        return SqliteFloor(Path(url.removeprefix("sqlite://")))
+    return PostgresFloor(url)
