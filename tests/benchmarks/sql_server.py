@@ -15,18 +15,20 @@ from tests.benchmarks import figures, sql_clients
 from tests.benchmarks.asked import Asked, Result, Row, Table, Target
 from tests.benchmarks.floors.sql import PostgresFloor
 from tests.benchmarks.items import HOLDER, LEASE_MS, claimed, new_item
-from tests.benchmarks.peers.acts import ServerActs
+from tests.benchmarks.peers.acts import PATIENCE_S, PAUSE_S, ServerActs
 from tests.benchmarks.peers.known import taking_part
 from tests.benchmarks.places import disk
 from tests.benchmarks.rounds import Measured, Subject, measure
 
 FLOOR, OURS = "floor: psycopg, one connection", "kranzq"
 BATCH = 100
-PATIENCE_S = 20.0
-PAUSE_S = 0.02
 ONE_BY_ONE = "Milliseconds an item, of calls one after the other from one client, each durable when it returns."
 JOBS = "Milliseconds a job that does nothing, from the first claim until the last end is recorded; enqueued before."
-PICKUP = "Milliseconds from the call that enqueues to the claim of somebody who waits for work, nothing else happening."
+PICKUP = (
+    "Milliseconds from the call that enqueues to the claim of somebody who waits for work, nothing else happening;"
+    " of peers until the job's first line."
+)
+WORKER = "its worker on the loop that enqueues"
 
 
 def on_postgres(asked: Asked) -> Result:
@@ -52,7 +54,7 @@ def on_postgres(asked: Asked) -> Result:
         parts = [_enqueueing(floor, store, offered, rows, asked), _jobs(floor, store, offered, rows, asked)]
         parts.append(sql_clients.claiming(server.url(), asked))
         parts.append(sql_clients.processes(server.url(), "PostgreSQL", _here(asked), asked)[0])
-        parts.append(_pickup(server.url, stack, asked))
+        parts.append(_pickup(server.url, offered, rows, asked))
     return Result(
         [table for part in parts for table in part.tables],
         [target for part in parts for target in part.targets],
@@ -161,17 +163,16 @@ def _after(prepare: Callable[[int], object], act: Callable[[int], float]) -> Cal
     return both
 
 
-def _pickup(url: Callable[[], str], stack: contextlib.ExitStack, asked: Asked) -> Result:
+def _pickup(url: Callable[[], str], offered: dict[str, ServerActs], absent: list[Row], asked: Asked) -> Result:
     """Somebody waits for work, and claims as soon as it is told."""
-    with _floor_waiting(stack.enter_context(postgres.database(url()))) as floor:
-        with _ours_waiting(stack.enter_context(postgres.database(url()))) as ours:
-            subjects = [
-                Subject("floor: LISTEN, then a claim", "floor", floor),
-                Subject(OURS, "ours", ours),
-            ]
-            measured = measure(subjects, asked.so_many_rounds(10), asked.so_many(3, 10), _here(asked), warm_up=2)
+    with contextlib.ExitStack() as stack:
+        floor = stack.enter_context(_floor_waiting(stack.enter_context(postgres.database(url()))))
+        ours = stack.enter_context(_ours_waiting(stack.enter_context(postgres.database(url()))))
+        subjects = [Subject("floor: LISTEN, then a claim", "floor", floor), Subject(OURS, "ours", ours)]
+        subjects += [Subject(name, "peer", one.pickup, WORKER) for name, one in offered.items() if one.pickup]
+        measured = measure(subjects, asked.so_many_rounds(10), asked.so_many(3, 10), _here(asked), warm_up=2)
     base = subjects[0].name
-    table = measured.table("how soon a waiter has the item, PostgreSQL", "ms", PICKUP, base=base)
+    table = measured.table("how soon a waiter has the item, PostgreSQL", "ms", PICKUP, base=base, absent=absent)
     found = figures.ratios(measured.rounds_of(OURS), measured.rounds_of(base))
     return Result([table], [figures.rounds_target("NOTIFY pickup", found, 1.5, 2.5, base)], canary=measured.canary)
 
@@ -228,7 +229,7 @@ def _thread(act: Callable[[], None], stop: threading.Event) -> Iterator[None]:
 
 def _sender(enqueue: Callable[[], object], heard: queue.Queue[float]) -> Callable[[], float]:
     def once() -> float:
-        time.sleep(PAUSE_S)  # whoever waits has gone to wait again
+        time.sleep(PAUSE_S)
         began = time.perf_counter()
         enqueue()
         return (heard.get(timeout=PATIENCE_S) - began) * 1000

@@ -7,6 +7,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 PAYLOAD = '{"missionId": "a-mission", "priority": 2, "command": ["true"]}'.ljust(200)
+PAUSE_S = 0.02
+"""Before a pickup is measured: whoever waits for work has ended the last job, and waits again."""
+PATIENCE_S = 20.0
+"""A job that has not begun by then is a fault."""
 
 
 @dataclass(frozen=True)
@@ -33,3 +37,7 @@ class ServerActs:
     work: Mapping[str, Callable[[int], float]]
     """By setting: jobs that do nothing, enqueued before and not counted, until the last one is recorded as done."""
     promises: str
+    pickup: Callable[[], float] | None = None
+    """Milliseconds from the call that enqueues until its job begins, in a worker that listens and has nothing to do.
+
+    The worker begins with the first call, and ends with the peer."""

@@ -14,7 +14,7 @@ from typing import Any
 import psycopg
 
 from tests.benchmarks.peers.acts import ServerActs, not_installed
-from tests.benchmarks.peers.server_jobs import chancy_nothing
+from tests.benchmarks.peers.server_jobs import Pickup, chancy_nothing, chancy_tells
 
 NAME = "chancy"
 PROMISES = "durable; ends are buffered by its worker"
@@ -73,11 +73,18 @@ def on_postgres(url: str) -> Iterator[ServerActs]:
     def work(many: int, concurrency: int) -> float:
         return loop.run_until_complete(worked(many, concurrency))
 
+    async def listen() -> None:
+        await client.declare(module.Queue("default", executor=module.Chancy.Executor.Async), upsert=True)
+        async with module.Worker(client, register_signal_handlers=False) as worker:
+            await worker.wait_for_shutdown()
+
+    pickup = Pickup(loop, lambda: client.push(chancy_tells), listen)
     try:
         loop.run_until_complete(client.migrate())
         works = {f"concurrency {one}": lambda many, one=one: work(many, one) for one in AT_ONCE}
-        yield ServerActs(enqueue, works, PROMISES)
+        yield ServerActs(enqueue, works, PROMISES, pickup.once)
     finally:
+        pickup.close()
         watcher.close()
         loop.run_until_complete(client.__aexit__(None, None, None))
         loop.close()

@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from tests.benchmarks.peers.acts import ServerActs, not_installed
+from tests.benchmarks.peers.server_jobs import Pickup, tells
 
 NAME = "pgqueuer"
 PROMISES = "durable; ends are buffered, and lost with the worker: such jobs run again"
@@ -64,10 +65,26 @@ def on_postgres(url: str) -> Iterator[ServerActs]:
         loop.run_until_complete(worker.run(batch_size=batch, mode=kinds.QueueExecutionMode.drain))
         return (time.perf_counter() - began) / many * 1000
 
+    async def listen() -> None:
+        own = await _connected(url)  # a connection takes one call at a time, and the sender's is another
+        worker = module.PgQueuer(module.AsyncpgDriver(own))
+
+        @worker.entrypoint("tells")  # type: ignore[untyped-decorator, unused-ignore]
+        async def told(job: object) -> None:
+            del job
+            await tells()
+
+        try:
+            await worker.run()
+        finally:
+            await own.close()
+
+    pickup = Pickup(loop, lambda: queries.enqueue("tells", b"a payload", 0), listen)
     try:
         works = {f"batches of {one}": lambda many, one=one: work(many, one) for one in BATCHES}
-        yield ServerActs(enqueue, works, PROMISES)
+        yield ServerActs(enqueue, works, PROMISES, pickup.once)
     finally:
+        pickup.close()
         loop.run_until_complete(connection.close())
         loop.close()
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tests.benchmarks.peers.acts import ServerActs, not_installed
-from tests.benchmarks.peers.server_jobs import nothing
+from tests.benchmarks.peers.server_jobs import Pickup, nothing, tells
 
 NAME = "procrastinate"
 PROMISES = "durable; a job is kept until it is recorded as done"
@@ -37,6 +37,7 @@ def on_postgres(url: str) -> Iterator[ServerActs]:
     loop = asyncio.new_event_loop()
     app = module.App(connector=module.PsycopgConnector(conninfo=url))
     task = app.task(name="nothing")(nothing)
+    telling = app.task(name="tells")(tells)
 
     async def defer(many: int) -> None:
         for _ in range(many):
@@ -56,11 +57,16 @@ def on_postgres(url: str) -> Iterator[ServerActs]:
         loop.run_until_complete(app.run_worker_async(**words))
         return (time.perf_counter() - began) / many * 1000
 
+    async def listen() -> None:
+        await app.run_worker_async(wait=True, concurrency=1, install_signal_handlers=False)
+
+    pickup = Pickup(loop, telling.defer_async, listen)
     loop.run_until_complete(app.open_async())
     try:
         loop.run_until_complete(app.schema_manager.apply_schema_async())
         works = {f"concurrency {one}": lambda many, one=one: work(many, one) for one in AT_ONCE}
-        yield ServerActs(enqueue, works, PROMISES)
+        yield ServerActs(enqueue, works, PROMISES, pickup.once)
     finally:
+        pickup.close()
         loop.run_until_complete(app.close_async())
         loop.close()
