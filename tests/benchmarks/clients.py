@@ -1,10 +1,4 @@
-"""Clients at once, threads or processes, that act without a pause: how often each had its turn, and what it waited.
-
-    python -m tests.benchmarks.clients floor|ours URL
-
-is one of the processes. It says `ready`; for each line with a number of seconds it claims and finishes for so long, and
-prints the milliseconds of each claim with its end. It ends when nobody can write to it any more.
-"""
+"""Clients at once, threads or processes, that act without a pause: how often each had its turn, and what it waited."""
 
 from __future__ import annotations
 
@@ -12,30 +6,18 @@ import contextlib
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Literal
 
-from kranzq import work
 from tests.benchmarks.asked import Kind
-from tests.benchmarks.floors.sql import floor_of
-from tests.benchmarks.items import claimed
+from tests.benchmarks.client import without_a_pause
 from tests.benchmarks.rounds import Subject
 
 Who = Literal["floor", "ours"]
 Waits = list[list[float]]
 """For each client what each of its acts took, in milliseconds."""
-
-
-def without_a_pause(act: Callable[[], object], seconds: float) -> list[float]:
-    """What each act took in milliseconds. The last one may end later: whoever is starved shows how long it waited."""
-    waits, until = [], time.perf_counter() + seconds
-    while (began := time.perf_counter()) < until:
-        act()
-        waits.append((time.perf_counter() - began) * 1000)
-    return waits
 
 
 def by_threads(acts: Sequence[Callable[[], object]], seconds: float) -> Waits:
@@ -54,7 +36,7 @@ class Processes:
     """Processes that have the database open and wait for their turns: none pays for its start."""
 
     def __init__(self, who: Who, url: str, most: int) -> None:
-        words = [sys.executable, "-m", "tests.benchmarks.clients", who, url]
+        words = [sys.executable, "-m", "tests.benchmarks.client", who, url]
         self._all = [
             subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(most)
         ]
@@ -135,26 +117,3 @@ class AtOnce:
     def waits(self) -> list[float]:
         """What all acts of all rounds took, in milliseconds."""
         return [wait for each in self.rounds for one in each for wait in one]
-
-
-def main(who: str, url: str) -> None:
-    """Claim and finish for as long as each line says."""
-    with contextlib.ExitStack() as stack:
-        if who == "floor":
-            floor = floor_of(url)
-            stack.callback(floor.close)
-            act = floor.claim_and_finish
-        else:
-            store = stack.enter_context(work.open(url))
-
-            def act() -> None:
-                store.finish(claimed(store))
-
-        act()
-        print("ready", flush=True)
-        for line in sys.stdin:
-            print(*without_a_pause(act, float(line)), flush=True)
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

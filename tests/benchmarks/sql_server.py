@@ -105,7 +105,7 @@ def _jobs(
         for name, one in offered.items()
         for how, work_off in one.work.items()
     ]
-    measured = measure(subjects, asked.so_many_rounds(8), 1, _here(asked))
+    measured = measure(subjects, asked.so_many_rounds(8), 1, _here(asked), warm_up=asked.so_many(0, 1))
     table = measured.table("jobs, PostgreSQL", "ms", JOBS, base=FLOOR, absent=absent)
     best = _best(table, "pgqueuer")
     its = _best(table, "procrastinate")
