@@ -8,24 +8,42 @@ from __future__ import annotations
 import contextlib
 import statistics
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psycopg
 
+from kranzq.backend import Wanted
 from kranzq.backends.sql.backend import SqlBackend
+from kranzq.backends.sql.claiming import SWEEP_EVERY_S
+from kranzq.backends.sql.claims import SWEEP_MOST
 from kranzq.backends.sql.opening import open_store
+from kranzq.model.claim import Holder
+from kranzq.model.work import MOST_BATCH
 from kranzq.testing.items import item
 from tests import postgres
 from tests.benchmarks import figures
 from tests.benchmarks.asked import Asked, Result, Table
 from tests.benchmarks.places import disk
 from tests.benchmarks.rounds import Subject, measure, timed_ms
-from tests.benchmarks.work_queue import ANN, fill, queue
+from tests.benchmarks.work_queue import ANN, CASES, OWN, Case, fill, queue
 
 BASE = "1,000 of one's own"
 TOGETHER = 8
-HOW = "Milliseconds of one claim. The items lie in front of the claimer's own, or beside them."
+KIND = "mine"
+OF_ANOTHER_KIND, OF_MY_KIND = CASES["all one's own"]._replace(kind="'others'"), OWN._replace(kind=f"'{KIND}'")
+FOR_ANYBODY = Case("'left'", "'*'", 0, "'open'")
+GONE = Holder("gone")
+PATIENCE_S = 20.0
+HOW = (
+    "Milliseconds of one claim. The items lie in front of the claimer's own, or beside them. Leases that have run out"
+    " are swept by the claims themselves, a part each time, and each lease costs that once: this row is in no target."
+)
+SWEEPING = {
+    "sqlite": f"each claim first lets {SWEEP_MOST} of them lapse",
+    "server": f"every {SWEEP_EVERY_S:g} s a claim first lets {SWEEP_MOST} of them lapse",
+}
 
 
 def run(asked: Asked) -> Result:
@@ -52,29 +70,55 @@ def _cases(engine: str, name: str, here: Path, asked: Asked) -> Result:
     many = asked.so_many(10_000, 100_000)
     ended = asked.so_many(10_000, 1_000_000)
     cases = {
-        BASE: ("all one's own", 1_000),
-        f"{many:,} others' in front, of higher priority": ("others' in front", many),
-        f"{many:,} of one's own": ("all one's own", many),
-        f"{many:,} of one's own in front, not due yet": ("not due yet", many),
-        f"{ended:,} that ended beside": ("ended beside", ended),
+        BASE: (CASES["all one's own"], 1_000),
+        f"{many:,} others' in front, of higher priority": (CASES["others' in front"], many),
+        f"{many:,} of one's own": (CASES["all one's own"], many),
+        f"{many:,} of one's own in front, not due yet": (CASES["not due yet"], many),
+        f"{ended:,} that ended beside": (CASES["ended beside"], ended),
     }
+    another = f"{many:,} of one's own in front, of another kind"
+    lapsed = f"{many:,} of another holder in front, whose leases have run out"
     with contextlib.ExitStack() as stack:
-        subjects = []
-        for what, (case, rows) in cases.items():
+
+        def filled(case: Case, rows: int, own: Case = OWN) -> SqlBackend:
             store, url = stack.enter_context(queue(engine, here))
-            fill(store, case, rows, url)
-            subjects.append(Subject(what, "floor" if what == BASE else "ours", _claiming(store)))
+            fill(store, case, rows, url, own)
+            return store
+
+        subjects = [
+            Subject(what, "floor" if what == BASE else "ours", _claiming(filled(case, rows)))
+            for what, (case, rows) in cases.items()
+        ]
+        mine = _claiming(filled(OF_ANOTHER_KIND, many, OF_MY_KIND), Wanted(kind=KIND))
+        subjects.append(Subject(another, "ours", mine, f"claims name a kind: {KIND}"))
+        left = filled(FOR_ANYBODY, many)
+        _abandon(left, many)
+        note = SWEEPING["sqlite" if engine == "sqlite" else "server"]
+        subjects.append(Subject(lapsed, "ours", _claiming(left), note))
         measured = measure(subjects, asked.so_many_rounds(12), asked.so_many(5, 20), here, warm_up=20)
     table = measured.table(f"a claim among others, {name}", "ms", HOW, base=BASE)
-    worst = max((row.ratio or 0.0 for row in table.rows), default=None)
+    worst = max((row.ratio or 0.0 for row in table.rows if row.subject != lapsed), default=None)
     target = figures.target(f"worst case on {name}", worst, 2, 5, against=BASE)
     return Result([table], [target], canary=measured.canary)
 
 
-def _claiming(store: SqlBackend) -> Callable[[], float]:
+def _abandon(store: SqlBackend, many: int) -> None:
+    """Claim all but the last of so many rows for the shortest time, and leave them: their leases have run out.
+
+    Each of these claims sweeps some of those before it, and takes them again.
+    """
+    taken: set[str] = set()
+    while len(taken) <= many - MOST_BATCH:
+        taken.update(str(one.id) for one in store.claim_many(GONE, limit=MOST_BATCH, lease_ms=1))
+    deadline = time.monotonic() + PATIENCE_S
+    while (overdue := store.stats().overdue) < 0.8 * many:
+        assert time.monotonic() < deadline, f"only {overdue} leases have run out"
+
+
+def _claiming(store: SqlBackend, wanted: Wanted | None = None) -> Callable[[], float]:
     def once() -> float:
         found: list[object] = []
-        taken = timed_ms(lambda: found.append(store.claim(ANN)))
+        taken = timed_ms(lambda: found.append(store.claim(ANN, wanted)))
         assert found[0] is not None, "there were too few items"
         return taken
 

@@ -17,6 +17,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import psycopg
 
@@ -36,31 +37,39 @@ COLUMNS = (
     " created_by_uid, created_at, updated_at, digest, not_before"
 )
 ROW = (
-    "select {tag} || n, 'a title', '', {target}, '', '', '', {priority}, {state}, 3, 'bench', '', 1700000000000 + n,"
-    " 1700000000000 + n, '', {due} from n"
+    "select {tag} || n, 'a title', {kind}, {target}, '', '', '', {priority}, {state}, 3, 'bench', '',"
+    " 1700000000000 + n, 1700000000000 + n, '', {due} from n"
 )
+
+
+class Case(NamedTuple):
+    """The rows that lie in front of one's own or beside them, in the words of SQL."""
+
+    tag: str
+    target: str
+    priority: int
+    state: str
+    kind: str = "''"
+
+
 CASES = {
-    "others' in front": ("'other'", "'n:other' || (n % 100)", 5, "'open'"),
-    "all one's own": ("'own'", "'n:ann'", 0, "'open'"),
-    "ended beside": ("'ended'", "'n:ann'", 5, "'done'"),
-    "not due yet": ("'late'", "'n:ann'", 5, "'delayed'"),
+    "others' in front": Case("'other'", "'n:other' || (n % 100)", 5, "'open'"),
+    "all one's own": Case("'own'", "'n:ann'", 0, "'open'"),
+    "ended beside": Case("'ended'", "'n:ann'", 5, "'done'"),
+    "not due yet": Case("'late'", "'n:ann'", 5, "'delayed'"),
 }
+OWN = Case("'last'", "'n:ann'", 0, "'open'")
 SERIES = {
     "sqlite": "with recursive n(n) as (select 1 union all select n + 1 from n where n < {many}) ",
     "postgres": "with n(n) as (select generate_series(1, {many})) ",
 }
 
 
-def fill(store: SqlBackend, case: str, many: int, url: str) -> None:
+def fill(store: SqlBackend, case: Case, many: int, url: str, own: Case = OWN) -> None:
     """So many rows of a case, and behind them some of one's own."""
     dialect = "postgres" if url.startswith("postgres") else "sqlite"
-    tag, target, priority, state = CASES[case]
-    due = "4102444800000 + n" if state == "'delayed'" else "null"  # the year 2100
     rows = [
-        f"insert into kranzq_items ({COLUMNS}) {SERIES[dialect].format(many=many)}"
-        + ROW.format(tag=tag, target=target, priority=priority, state=state, due=due),
-        f"insert into kranzq_items ({COLUMNS}) {SERIES[dialect].format(many=MINE)}"
-        + ROW.format(tag="'last'", target="'n:ann'", priority=0, state="'open'", due="null"),
+        *(_inserted(one, SERIES[dialect].format(many=size)) for one, size in ((case, many), (own, MINE))),
         "insert into kranzq_payloads (seq, payload) select seq, 'a payload' from kranzq_items",
     ]
     if dialect == "sqlite":
@@ -76,6 +85,11 @@ def fill(store: SqlBackend, case: str, many: int, url: str) -> None:
                 server.execute(row.encode())
             server.execute("vacuum analyze")
     store.stats()
+
+
+def _inserted(case: Case, series: str) -> str:
+    due = "4102444800000 + n" if case.state == "'delayed'" else "null"  # the year 2100
+    return f"insert into kranzq_items ({COLUMNS}) {series}{ROW.format(**case._asdict(), due=due)}"
 
 
 @contextlib.contextmanager
@@ -108,7 +122,7 @@ def backlog(engines: list[str], folder: Path, most: int) -> None:
     print("|---|---|" + "---|" * (len(sizes) + 1))
     for engine in engines:
         name = "SQLite" if engine == "sqlite" else "PostgreSQL"
-        for case in CASES:
+        for what, case in CASES.items():
             walls, cpus = [], []
             for many in sizes:
                 with queue(engine, folder) as (store, url):
@@ -119,7 +133,7 @@ def backlog(engines: list[str], folder: Path, most: int) -> None:
                 walls.append(wall)
                 cpus.append(cpu)
             line = " | ".join(f"{wall:.2f} ({cpu:.2f})" for wall, cpu in zip(walls, cpus, strict=True))
-            print(f"| {name} | {case} | {line} | {walls[-1] / walls[0]:.1f} ({cpus[-1] / cpus[0]:.1f}) |", flush=True)
+            print(f"| {name} | {what} | {line} | {walls[-1] / walls[0]:.1f} ({cpus[-1] / cpus[0]:.1f}) |", flush=True)
 
 
 def together(engines: list[str], folder: Path) -> None:
