@@ -128,13 +128,14 @@ def _measured(all_of: Sequence[tuple[AtOnce, AtOnce]], rounds: int, folder: Path
 
 def _table(title: str, how: str, all_of: Sequence[tuple[AtOnce, AtOnce]], measured: Measured) -> Table:
     """With who starved and who waited; the waits are those of all rounds together, the fairness is their median."""
-    more = {one.name: _columns(one, floor) for floor, ours in all_of for one in (floor, ours)}
+    more = {one.name: columns(one, floor) for floor, ours in all_of for one in (floor, ours)}
     table = measured.table(title, "a second", how)
     rows = [replace(row, more=more.get(row.subject, {}) if row.median else {}) for row in table.rows]
     return replace(table, rows=rows, better="higher")
 
 
-def _columns(one: AtOnce, floor: AtOnce) -> Mapping[str, float | str]:
+def columns(one: AtOnce, floor: AtOnce) -> Mapping[str, float | str]:
+    """Who starved, who waited, and the rate beside that of as many clients of the floor."""
     if not one.rounds:
         return {}
     waits = one.waits()
