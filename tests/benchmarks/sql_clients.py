@@ -78,14 +78,15 @@ def claiming(url: str, asked: Asked) -> Result:
 def processes(engine: str, name: str, folder: Path, asked: Asked) -> tuple[Result, Sequence[tuple[AtOnce, AtOnce]]]:
     """Processes that claim and finish; the engine is `sqlite` or the URL of a server."""
     seconds = 0.3 if asked.quick else 4.0
+    counts = PROCESSES[:2] if asked.quick and engine != "sqlite" else PROCESSES  # many take their time to start
     with contextlib.ExitStack() as stack:
         store, ours = stack.enter_context(queue(engine, folder))
         floors, its = stack.enter_context(_floors(engine, folder, 1))
         _stock(floors[0], store, seconds, ours, its)
-        its_workers = stack.enter_context(clients.processes("floor", its, PROCESSES[-1]))
-        our_workers = stack.enter_context(clients.processes("ours", ours, PROCESSES[-1]))
+        its_workers = stack.enter_context(clients.processes("floor", its, counts[-1]))
+        our_workers = stack.enter_context(clients.processes("ours", ours, counts[-1]))
         all_of = []
-        for many in PROCESSES:
+        for many in counts:
             by_floor = _refilled(_processes(its_workers, many, seconds), floors[0].fill)
             by_ours = _refilled(_processes(our_workers, many, seconds), _filler(store))
             all_of.append(_pair(many, "process", seconds, by_floor, by_ours))
