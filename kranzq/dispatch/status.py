@@ -26,7 +26,7 @@ from kranzq.model.frozen import frozen
 from kranzq.model.process import Liveness
 from kranzq.model.state import State
 from kranzq.runs.folders import Runs
-from kranzq.trust.mac import Signature
+from kranzq.trust.mac import is_unsigned
 from kranzq.trust.may_run import PermitKind
 
 if TYPE_CHECKING:
@@ -172,8 +172,7 @@ class _Trust:
                 self.held_up.add(place.name)
             if entry is None or place.state is State.PARKED:
                 continue
-            signature = sight.signature(entry)
-            self.unsigned += signature is Signature.UNSIGNED
+            self.unsigned += is_unsigned(entry)
             permit = sight.permit(entry)
             if permit.kind is not PermitKind.RUN:
                 self.held_up.add(place.name)

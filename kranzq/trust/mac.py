@@ -47,10 +47,15 @@ def sign(entry: Entry, root: str, key: Key) -> Entry:
     return replace(entry, own=replace(own, mac=_mac(entry, own, key)))
 
 
+def is_unsigned(entry: Entry) -> bool:
+    """Whether nobody has signed the entry; no key is asked."""
+    return entry.own is None or not entry.own.mac
+
+
 def verify(entry: Entry, root: str, keys: Keys) -> Signature:
     """What the signature is worth in the checkout at the canonical path `root`."""
     own = entry.own
-    if own is None or not own.mac:
+    if own is None or is_unsigned(entry):
         return Signature.UNSIGNED
     if not is_key_id(own.key):
         return Signature.WRONG

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import Literal, Self
 
 from kranzq.disk import atomic
-from kranzq.disk.owners import declared_group, refuse_foreign_checkout, share, unsafe_folder, why_unsafe
+from kranzq.disk.owners import declared_group, refuse_foreign_checkout, share, why_unsafe
 from kranzq.disk.read import GONE, RECORD_LIMIT, Unreadable, open_folder, read_regular
 from kranzq.errors import NotFound, UnsafePath
 from kranzq.model.checkout import Checkout
@@ -78,13 +78,7 @@ class Folders:
     def open_to_change(cls, checkout: Checkout, *, as_root: bool = False) -> Self:
         """Open an existing queue for work; nothing is made. Raises NoQueue, UnsafePath, Refused."""
         refuse_foreign_checkout(checkout, as_root=as_root)
-        folders = cls.open(checkout)
-        try:
-            _refuse_unsafe(checkout, as_root=as_root)
-        except BaseException:
-            folders.close()
-            raise
-        return folders
+        return cls.open(checkout).if_safe(as_root=as_root)
 
     @classmethod
     def make(cls, checkout: Checkout, *, as_root: bool = False) -> Self:
@@ -96,6 +90,8 @@ class Folders:
         try:
             _refuse_gone(checkout)
             refuse_foreign_checkout(checkout, as_root=as_root)
+            if (whole := cls._whole(checkout)) is not None:
+                return whole.if_safe(as_root=as_root)
             with contextlib.ExitStack() as stack:
                 root = open_folder(checkout.root)
                 stack.callback(os.close, root)
@@ -113,20 +109,57 @@ class Folders:
                     os.fsync(kranz)
                     os.fsync(root)
                     ignore_runtime_state(kranz)
-            folders = cls.open(checkout)
+            folders = cls.open(checkout).if_safe(as_root=as_root)
         except OSError as fault:
             raise atomic.store_fault(path, fault) from fault
         try:
-            _refuse_unsafe(checkout, as_root=as_root)
             with contextlib.suppress(UnsafePath):  # a link in its place is named by `check`, and nothing is admitted
                 folders.made("inbox")
         except OSError as fault:
             folders.close()
             raise atomic.store_fault(f"{path}/inbox", fault) from fault
-        except BaseException:
-            folders.close()
-            raise
         return folders
+
+    @classmethod
+    def _whole(cls, checkout: Checkout) -> Self | None:
+        """The queue as it is, if nothing of it is missing: that is how it mostly is, and it costs few calls."""
+        try:
+            folders = cls.open(checkout)
+        except NoQueue:
+            return None
+        whole = os.access(".gitignore", os.F_OK, dir_fd=folders.kranz)
+        with contextlib.suppress(UnsafePath):
+            whole = whole and folders.aside("inbox") is not None
+        if not whole:
+            folders.close()
+        return folders if whole else None
+
+    def if_safe(self, *, as_root: bool) -> Self:
+        """Itself, if nobody else may write in it; else it is closed. Raises Refused."""
+        try:
+            for path, fd in self._deciding():
+                if (unsafe := why_unsafe(fd, path, as_root=as_root)) is not None:
+                    raise unsafe.error()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def _deciding(self) -> Iterator[tuple[str, int]]:
+        """The directories that decide who may plant missions, as far as they are there."""
+        yield self.checkout.kranz, self.kranz
+        yield self.checkout.queue, self.queue
+        with contextlib.suppress(OSError):
+            missions = open_folder("missions", dir_fd=self.kranz)
+            try:
+                yield self.checkout.missions, missions
+            finally:
+                os.close(missions)
+        which: Aside
+        for which in ("waiting", "parked", "inbox"):
+            with contextlib.suppress(UnsafePath):  # a link leads nowhere: nothing in it is looked at
+                if (fd := self.aside(which)) is not None:
+                    yield f"{self.checkout.queue}/{which}", fd
 
     def aside(self, which: Aside, *, make: bool = False) -> int | None:
         """The descriptor of a directory inside the queue, or None when it is not there and not to be made."""
@@ -208,11 +241,6 @@ def _open(name: str, dir_fd: int | None = None, shown: str = "") -> int:
         raise UnsafePath(shown or name, "it is a link or no directory") from fault
     except OSError as fault:
         raise UnsafePath(shown or name, f"it cannot be opened: {fault.strerror}") from fault
-
-
-def _refuse_unsafe(checkout: Checkout, *, as_root: bool) -> None:
-    if (unsafe := unsafe_folder(checkout, as_root=as_root)) is not None:
-        raise unsafe.error()
 
 
 def ignore_runtime_state(kranz_fd: int) -> list[str]:
