@@ -1,7 +1,9 @@
 """(c) The mission queue in one process, durable, with ever more entries waiting; start and recovery behind many.
 
 A floor here may do one thing that ours does at each call: look at all names once, since anybody may have renamed a file
-into the queue meanwhile.
+into the queue meanwhile. Ours is asked twice: the queue alone, kept open as a dispatcher keeps it, which does what the
+floor does; and `kranzq.queue`, whose every call opens the queue, signs or judges the entry, and keeps a record of the
+run, in five folders of its own, that must last before the entry goes.
 """
 
 from __future__ import annotations
@@ -16,6 +18,9 @@ from pathlib import Path
 
 from kranzq import queue
 from kranzq.model.checkout import Checkout
+from kranzq.model.outcome import Retire
+from kranzq.trust.mac import sign
+from kranzq.wiring import queues, trusting
 from tests.benchmarks import checkouts, figures
 from tests.benchmarks.asked import Asked, Kind, Result, Row, Table, Target
 from tests.benchmarks.filling import fill, gone_pid
@@ -28,6 +33,8 @@ from tests.benchmarks.rounds import Measured, Subject, measure, timed_ms
 Act = Callable[[], object]
 ENQUEUE, END = "enqueue", "claim + finish"
 SCAN, HEAP = "floor: files, one scan of the names", "floor: files, names known from before"
+WHOLE, ALONE = "kranzq.queue", "kranzq, the queue alone"
+RECORDED = "opens the queue each time; signed; with a record of each run"
 MOST_FOR_PEERS = 10_000
 LIMITS = {ENQUEUE: (1.3, 2.0), END: (1.5, 2.0)}
 HOW = {
@@ -65,7 +72,7 @@ def _at(place: Place, depth: int, asked: Asked) -> tuple[Measured, list[Row]]:
     here.mkdir()
     peers, absent = taking_part("in_process") if depth <= MOST_FOR_PEERS else ([], [])
     with contextlib.ExitStack() as stack:
-        subjects = [*_floors(here, depth, stack), *_ours(here, depth)]
+        subjects = [*_floors(here, depth, stack), *_ours(here, depth), *_queue_alone(here, depth, stack)]
         for peer in peers:
             for name, acts in stack.enter_context(peer.in_process(here)).items():
                 for _ in range(depth):
@@ -111,7 +118,25 @@ def _ending(floor: FileFloor, *, scan: bool) -> Act:
 def _ours(here: Path, depth: int) -> list[Subject]:
     repo = checkouts.checkout(here / "checkout")
     fill(repo, depth)
-    return _pair("kranzq", "ours", lambda: queue.enqueue(repo, checkouts.mission(("true",))), lambda: _end(repo))
+    return _pair(WHOLE, "ours", lambda: queue.enqueue(repo, checkouts.mission(("true",))), lambda: _end(repo), RECORDED)
+
+
+def _queue_alone(here: Path, depth: int, stack: contextlib.ExitStack) -> list[Subject]:
+    repo = checkouts.checkout(here / "alone")
+    fill(repo, depth)
+    kept = stack.enter_context(queues.make_queue(repo))
+    key = trusting.keyring(os.environ).current()
+
+    def enqueue() -> None:
+        kept.enqueue(sign(checkouts.mission(("true",)), repo.root, key), lambda _: None)
+
+    def end() -> None:
+        claimed = kept.claim(next(kept.in_order()), os.getpid(), "0" * 16)
+        assert claimed is not None, "nothing could be claimed"
+        kept.carry_out(claimed.place, Retire())
+        kept.sync()
+
+    return _pair(ALONE, "ours", enqueue, end)
 
 
 def _end(repo: Checkout) -> None:
@@ -130,9 +155,11 @@ def _table(measured: Measured, act: str, place: Place, depth: int, absent: list[
 
 def _targets(measured: Measured, act: str, place: Place, depth: int) -> Iterator[Target]:
     if depth <= MOST_FOR_PEERS:
-        ours, floor = (measured.rounds_of(f"{name}: {act}") for name in ("kranzq", SCAN))
-        what = f"{act}, {depth:,} waiting, on {place.name}"
-        yield figures.rounds_target(what, figures.ratios(ours, floor), *LIMITS[act], SCAN)
+        floor = measured.rounds_of(f"{SCAN}: {act}")
+        for name in (ALONE, WHOLE):
+            what = f"{act}, {name}, {depth:,} waiting, on {place.name}"
+            found = figures.ratios(measured.rounds_of(f"{name}: {act}"), floor)
+            yield figures.rounds_target(what, found, *LIMITS[act], SCAN)
 
 
 def _starting(folder: Path, many: int, asked: Asked) -> tuple[Table, Target, list[tuple[float, float]]]:

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from kranzq.backends.file import aside
 from kranzq.backends.file.folders import Folders, names_in
 from kranzq.backends.file.layout import (
     ADMITTING,
+    FEW,
     SEQUENCE,
     all_regular,
     order_keys,
@@ -26,6 +27,8 @@ from kranzq.errors import StoreUnavailable
 from kranzq.model.entry import MAX_NUMBER
 
 _NUMBER = re.compile(rb"\s*([0-9]{1,20})\s*")
+_MAY_BE_NUMBER = r"(?a)[/.][0-9]{1,20}-([0-9]{1,20})-"
+"""Behind the priority, and that behind the time in the names of `waiting/`."""
 
 
 def next_number(folders: Folders, floor: int | None = None, names: Sequence[str] | None = None) -> int:
@@ -37,7 +40,10 @@ def next_number(folders: Folders, floor: int | None = None, names: Sequence[str]
     hint = _hint(folders)
     if names is None or hint < 0:
         names = list(names_in(folders.queue))
-    largest = max(-1 if floor is None else floor, hint, _largest(names), *_numbers_aside(folders))
+    aside_names = [*names_in(folders.aside("waiting")), *names_in(folders.aside("parked"))]
+    largest = max(-1 if floor is None else floor, hint)
+    if not _are_below(hint, [*names, *aside_names]):
+        largest = max(largest, _largest(names), *map(_number_aside, aside_names))
     if largest >= MAX_NUMBER:
         raise StoreUnavailable(folders.checkout.queue, f"its numbers have reached {MAX_NUMBER}")
     return largest + 1
@@ -80,13 +86,22 @@ def _largest(names: Sequence[str]) -> int:
     return max(found, default=-1)
 
 
-def _numbers_aside(folders: Folders) -> Iterator[int]:
-    for name in names_in(folders.aside("waiting")):
-        if (waiting := parse_waiting_name(name)) is not None:
-            yield waiting.entry.number
-    for name in names_in(folders.aside("parked")):
-        if (parked := parse_entry_name(name)) is not None:
-            yield parked.number
+def _number_aside(name: str) -> int:
+    """The number in a name of `waiting/` or `parked/`; -1 for none."""
+    waiting = parse_waiting_name(name)
+    entry = waiting.entry if waiting is not None else parse_entry_name(name)
+    return -1 if entry is None else entry.number
+
+
+def _are_below(hint: int, names: Sequence[str]) -> bool:
+    """Whether no name bears a larger number than the hint, as nearly always: ten thousand are looked through at once.
+
+    Whatever stands where a number may stand is taken for one, so False may be wrong, and True is not.
+    """
+    if len(names) <= FEW:
+        return False
+    text = "/" + "/".join(names)
+    return f"/{ADMITTING}" not in text and max(map(int, re.findall(_MAY_BE_NUMBER, text)), default=-1) <= hint
 
 
 def _number_in(name: str) -> int | None:

@@ -111,20 +111,23 @@ def test_numbers_end_with_a_refusal(queue: FileQueue, folder: Path) -> None:
     assert names(folder.parents[1]) == []
 
 
-def test_of_many_names_the_largest_counts_too(queue: FileQueue, folder: Path) -> None:
-    """So many that none is parsed, with claims and what is on its way beside them."""
+@pytest.mark.parametrize("hint", ["", "5", "139"])
+def test_of_many_names_the_largest_counts_too(queue: FileQueue, folder: Path, hint: str) -> None:
+    """So many that none is parsed, and wherever the largest is: the hint may be gone, or older than the names."""
     for number in range(100, 140):
         (folder / kranz_name(f"m-{number}", number % 3, number)).write_bytes(b"{}")
-    (folder / ".seq").unlink(missing_ok=True)
-    assert next_number(queue) == 140
+    places = ["", kranz_name("m-b", 2, 200) + ".claimed.4711", ".admitting.300"]
+    places += ["waiting/1800000000000." + kranz_name("m-c", 2, 400), "waiting/after." + kranz_name("m-d", 2, 500)]
+    places += ["parked/" + kranz_name("m-e", 2, 600), "2-700-m-f.json"]
+    for place, largest in zip(places, [139, 200, 300, 400, 500, 600, 700], strict=True):
+        (folder / place).parent.mkdir(exist_ok=True)
+        if place:
+            (folder / place).write_bytes(b"{}")
+        (folder / ".seq").unlink(missing_ok=True)
+        if hint:
+            (folder / ".seq").write_text(hint)
 
-    (folder / (kranz_name("m-b", 2, 200) + ".claimed.4711")).write_bytes(b"{}")
-    (folder / ".seq").unlink()
-    assert next_number(queue) == 201
-
-    (folder / ".admitting.300").write_bytes(b"{}")
-    (folder / ".seq").unlink()
-    assert next_number(queue) == 301
+        assert next_number(queue) == largest + 1
 
 
 @pytest.mark.parametrize("hint", [True, False])
