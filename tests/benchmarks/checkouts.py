@@ -12,7 +12,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from kranzq import queue
 from kranzq.disk import atomic
@@ -72,18 +71,18 @@ def mission(command: Sequence[str] = ()) -> Entry:
 def enqueued(repo: Checkout, command: Sequence[str]) -> int:
     """Queue a mission as the library does; the moment just before its entry appeared under its name."""
     seen: list[int] = []
-    original = atomic.move
+    original = atomic.appear
 
-    def noted(from_fd: int, name: str, to_fd: int, new_name: str, **words: Any) -> None:
-        if new_name.endswith(".json"):
+    def noted(dir_fd: int, temporary: str, name: str, inode: int) -> None:
+        if name.endswith(".json"):
             seen.append(time.monotonic_ns())
-        original(from_fd, name, to_fd, new_name, **words)
+        original(dir_fd, temporary, name, inode)
 
-    vars(atomic)["move"] = noted
+    vars(atomic)["appear"] = noted
     try:
         queue.enqueue(repo, mission(command))
     finally:
-        vars(atomic)["move"] = original
+        vars(atomic)["appear"] = original
     return seen[-1]
 
 
