@@ -35,6 +35,9 @@ AGAIN_S = (0.05, 0.25, 0.5, 1.0, 2.0, 5.0)
 """Pauses while something without a kernel lock has the checkout."""
 _LAST_LOOKS = 10
 
+Known = Callable[[], set[str]]
+"""The missions that the queue knew at some moment, told when it is asked."""
+
 
 @dataclass
 class Daemon:
@@ -45,7 +48,7 @@ class Daemon:
     stopping: Stopping
     manager: ServiceManager
     timing: Timing = field(default_factory=Timing)
-    known: Callable[[], set[str]] = set
+    known: Callable[[], Known] = lambda: set
     renew: Callable[[Parts], Parts] = lambda parts: parts
     """The parts with the settings that count now; asked before each turn."""
 
@@ -63,7 +66,7 @@ class Daemon:
         self._busy_looks = 0
         self._ran = 0
         self._outage = Outage()
-        self._names: set[str] = set()
+        self._known_before: Known = set
         self._items = ItemService(self.wake)
 
     def run(self, serving: Callable[[], None] = lambda: None) -> None:
@@ -124,7 +127,7 @@ class Daemon:
             if (left := self._outage.left(self.parts)) > 0:
                 return min(left, self.timing.scan_s)
             self._watcher.remember()
-            self._names = self.known()  # what a mission removes must be named afterwards
+            self._known_before = self.known()  # what a mission removes must be named afterwards
             result = turn(self.parts, self._memory, self._backstop, self.stopping)
         except DaemonRuns:
             raise
@@ -238,7 +241,7 @@ class Daemon:
                 pass
             earlier = self._single.key
             self._single.take()
-            gone = tuple(sorted(self._names - self.known()))
+            gone = tuple(sorted(self._known_before() - self.known()()))
             what = "the daemon's lock file in " if self._single.key == earlier else ""
             emit(Vanished(gone, f"{what}{self.parts.checkout.queue} was removed or replaced"))
         elif not self._watcher.is_sound():

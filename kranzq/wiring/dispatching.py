@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Iterable, Mapping
+import functools
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from kranzq.errors import NotFound
@@ -96,14 +97,16 @@ def recover(
     return recover_now(parts, dry_run=dry_run, kill=kill, confirm=confirm)
 
 
-def _known(checkout: Checkout) -> set[str]:
+def _known(checkout: Checkout) -> Callable[[], set[str]]:
+    """Which missions the queue knows now: its names at once, what they tell when somebody asks, and that is rare."""
+    from kranzq.backends.file.entries import missions_in
     from kranzq.backends.file.folders import NoQueue
 
     try:
         with open_queue(checkout) as queue:
-            return {str(place.mission) for place in queue.places()}
+            return functools.partial(missions_in, queue.names())
     except NoQueue:
-        return set()
+        return set
 
 
 def _say(found: Iterable[tuple[str, str]]) -> None:

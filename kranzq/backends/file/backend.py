@@ -16,7 +16,7 @@ from kranzq.backend import Accepted, Candidate
 from kranzq.backends.file import aside, claims, enqueueing, entries, sequence, sources
 from kranzq.backends.file.bad_files import BadFiles
 from kranzq.backends.file.change import PATIENCE_S, change, number_lock
-from kranzq.backends.file.entries import Bad
+from kranzq.backends.file.entries import Bad, Names
 from kranzq.backends.file.folders import Folders, ignore_runtime_state
 from kranzq.backends.file.inbox import Inbox
 from kranzq.backends.file.item_claims import ItemClaims
@@ -134,6 +134,10 @@ class FileQueue(Moves, Inbox, BadFiles, Withdrawing, ItemClaims):
         """Where entries are, all or one mission's, in order."""
         found = entries.places(self.folders, mission)
         return sorted(found, key=lambda place: (place.priority, place.number, place.name))
+
+    def names(self) -> Names:
+        """The names of all entries and claims, unread: what `missions_in` is asked about when they are gone."""
+        return entries.all_names(self.folders)
 
     def read(self, place: Place) -> Entry | None:
         """The entry at a place, or None when it is gone or bad. For priority and number the name wins."""

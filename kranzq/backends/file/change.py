@@ -39,6 +39,7 @@ def change(folders: Folders, *, patience: float = PATIENCE_S) -> Iterator[None]:
         raise atomic.store_fault(path, fault) from fault
     try:
         _lock(fd, path, patience)
+        folders.forget()
         yield
     finally:
         os.close(fd)  # nothing inherits this descriptor, so closing frees it

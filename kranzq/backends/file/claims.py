@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from kranzq.backend import Candidate
 from kranzq.backends.file.entries import place_of
-from kranzq.backends.file.folders import Folders, names_in
+from kranzq.backends.file.folders import Folders
 from kranzq.backends.file.item_claims import claimed_item
 from kranzq.backends.file.layout import (
     CLAIM_MARK,
@@ -52,7 +52,7 @@ def take(folders: Folders, candidate: Candidate, pid: int, suffix: str) -> Claim
 
 def listed(folders: Folders) -> Iterator[Claimed]:
     """All claims that lie in the queue. Text that only looks like one is none, and so is what git brought along."""
-    names = list(names_in(folders.queue))
+    names = folders.names()
     if CLAIM_MARK not in (text := "/".join(names)) and ITEM_MARK not in text:
         return iter(())  # of ten thousand names mostly none is a claim's
     return named(folders, sorted(name for name in names if CLAIM_MARK in name or name.startswith(ITEM_MARK)))
@@ -73,7 +73,7 @@ def named(folders: Folders, names: Iterable[str]) -> Iterator[Claimed]:
 
 def strange(folders: Folders) -> list[str]:
     """Names that bear the mark of a claim and are none: never probed, named for a person."""
-    marked = [name for name in names_in(folders.queue) if CLAIM_MARK in name]
+    marked = [name for name in folders.names() if CLAIM_MARK in name]
     brought = _brought_along(folders, marked, marked)
     return sorted(name for name in marked if parse_claim_name(name) is None or name in brought)
 

@@ -32,7 +32,7 @@ def enqueue(
     `floor` gives the largest number in a mission's own records. A crash leaves either nothing, a skipped number and
     perhaps a hidden temporary file, or the whole entry. Raises Unsettled, if nobody has `looked`.
     """
-    listed = list(names_in(folders.queue))
+    listed = folders.names()
     sweep(folders.queue, listed)
     again = new.own is not None and new.own.again
     there = list(places(folders, new.mission, listed))

@@ -13,7 +13,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from kranzq.backend import Candidate
-from kranzq.backends.file.folders import Folders, names_in
+from kranzq.backends.file.folders import Aside, Folders, names_in
 from kranzq.backends.file.layout import (
     EntryName,
     ItemName,
@@ -34,6 +34,7 @@ from kranzq.model.frozen import frozen
 from kranzq.model.ids import MissionId
 from kranzq.model.state import State
 
+Names = tuple[Sequence[str], ...]
 FRESH_S = 2.0
 """So long an empty or truncated file may still be in the making."""
 
@@ -52,7 +53,7 @@ def ordered(folders: Folders) -> tuple[Iterator[str], list[str]]:
 
     Of many the first one is found without sorting the others.
     """
-    found = list(names_in(folders.queue))
+    found = folders.names()
     regular = all_regular(found)
     if regular is not None:
         heapq.heapify(regular)
@@ -128,7 +129,7 @@ def exists(dir_fd: int, name: str) -> bool:
 def places(folders: Folders, mission: MissionId | None = None, listed: Sequence[str] | None = None) -> Iterator[Place]:
     """Every place of every entry, or of one mission's (ignoring case, so that look-alikes are seen).
 
-    `listed` are the names in the queue, where they have been read already.
+    `listed` are the names in the queue, where they have just been read.
     """
     if mission is None:
         yield from _all_places(folders, lambda found: found, listed)
@@ -189,17 +190,23 @@ def folder_of(folders: Folders, state: State) -> int | None:
     return folders.queue
 
 
+def all_names(folders: Folders, listed: Sequence[str] | None = None) -> Names:
+    """What lies in the queue (`listed`, if given), in `waiting/` and in `parked/`; nothing is parsed."""
+    first = listed if listed is not None else folders.names()
+    return first, *(tuple(names_in(folders.aside(which))) for which in _ASIDES)
+
+
+def missions_in(names: Names) -> set[str]:
+    """The missions that names tell."""
+    found = (place_in(name) for one, place_in in zip(names, _PLACES, strict=False) for name in one)
+    return {str(place.mission) for place in found if place is not None}
+
+
 def _all_places(
     folders: Folders, meant: Callable[[Sequence[str]], Iterable[str]], listed: Sequence[str] | None = None
 ) -> Iterator[Place]:
     """All places whose names are meant: most names need not be parsed."""
-    asides: tuple[tuple[int | None, Callable[[str], Place | None]], ...] = (
-        (folders.queue, _place_in_queue),
-        (folders.aside("waiting"), _place_in_waiting),
-        (folders.aside("parked"), _place_in_parked),
-    )
-    for fd, place_in in asides:
-        found = listed if listed is not None and fd == folders.queue else list(names_in(fd))
+    for found, place_in in zip(all_names(folders, listed), _PLACES, strict=True):
         for name in meant(found):
             if (place := place_in(name)) is not None:
                 yield place
@@ -224,6 +231,10 @@ def _place_in_waiting(name: str) -> Place | None:
 def _place_in_parked(name: str) -> Place | None:
     parked = parse_entry_name(name)  # a reason's name is none: no id ends in what it adds
     return None if parked is None else place_of(parked, State.PARKED)
+
+
+_ASIDES: tuple[Aside, ...] = ("waiting", "parked")
+_PLACES = (_place_in_queue, _place_in_waiting, _place_in_parked)
 
 
 def _age(seen: os.stat_result) -> float:

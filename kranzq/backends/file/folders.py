@@ -31,6 +31,8 @@ IGNORED = (
 
 TEMPORARY = ".tmp"
 SWEPT_S = 3600.0
+SETTLED_NS = 50_000_000
+"""A directory that has been the same for so long changes its times with the next change: ticks are shorter."""
 
 
 class NoQueue(NotFound):
@@ -55,6 +57,8 @@ class Folders:
         self.kranz = kranz_fd
         self.queue = queue_fd
         self._aside: dict[Aside, int] = {}
+        self._names: tuple[str, ...] = ()
+        self._names_of: tuple[int, int] | None = None
 
     @classmethod
     def open(cls, checkout: Checkout) -> Self:
@@ -179,6 +183,24 @@ class Folders:
         if fd is None:
             raise UnsafePath(f"{self.checkout.queue}/{which}", "it vanished while it was made")
         return fd
+
+    def names(self) -> tuple[str, ...]:
+        """The names in the queue. They are not read again while its directory has the times that it had then.
+
+        That holds only for what was read well after the last change: a clock has ticks, and within one two changes look
+        alike. `forget` is for whoever must not believe it.
+        """
+        seen = os.fstat(self.queue)
+        key = (seen.st_mtime_ns, seen.st_ctime_ns)
+        if key == self._names_of:
+            return self._names
+        self._names = tuple(names_in(self.queue))
+        self._names_of = key if time.time_ns() - max(key) > SETTLED_NS else None
+        return self._names
+
+    def forget(self) -> None:
+        """Read the names again at the next look."""
+        self._names_of = None
 
     def is_current(self) -> bool:
         """Whether the queue's path still leads to the directory that is open here."""

@@ -240,7 +240,7 @@ def _dropped(folders: Folders) -> list[str]:
 
 
 def _on_their_way(folders: Folders) -> list[int]:
-    rests = [name.removeprefix(ADMITTING) for name in names_in(folders.queue) if name.startswith(ADMITTING)]
+    rests = [name.removeprefix(ADMITTING) for name in folders.names() if name.startswith(ADMITTING)]
     return sorted(int(rest) for rest in rests if rest.isascii() and rest.isdigit() and rest == str(int(rest)))
 
 

@@ -39,7 +39,7 @@ def next_number(folders: Folders, floor: int | None = None, names: Sequence[str]
     """
     hint = _hint(folders)
     if names is None or hint < 0:
-        names = list(names_in(folders.queue))
+        names = tuple(names_in(folders.queue))
     aside_names = [*names_in(folders.aside("waiting")), *names_in(folders.aside("parked"))]
     largest = max(-1 if floor is None else floor, hint)
     if not _are_below(hint, [*names, *aside_names]):

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from kranzq.backends.file import folders
+from kranzq.backends.file.backend import FileQueue
 from kranzq.backends.file.folders import IGNORED, CheckoutGone, Folders, NoQueue
 from kranzq.errors import NotFound, UnsafePath
 from kranzq.model.checkout import Checkout
@@ -126,3 +128,56 @@ def test_nothing_stays_open(tmp_path: Path) -> None:
         Folders.open(checkout(tmp_path))
 
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """A list that grows with each reading of a directory."""
+    found: list[int] = []
+    listdir = os.listdir
+
+    def counted(fd: int) -> list[str]:
+        found.append(fd)
+        return listdir(fd)
+
+    monkeypatch.setattr(os, "listdir", counted)
+    return found
+
+
+def test_names_that_have_not_changed_are_read_once(
+    queue: FileQueue, folder: Path, looks: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And again when one has come, has gone or got another name, and when a change of names begins."""
+    monkeypatch.setattr(folders, "SETTLED_NS", -(10**18))  # as if it were long ago
+    names = queue.folders.names
+    before = names()
+    assert names() is before
+    assert len(looks) == 1
+
+    (folder / "a").touch()
+    os.utime(folder, (1, 1))  # clocks have ticks, and this test makes its changes within one
+    assert "a" in names()
+    (folder / "a").rename(folder / "b")
+    os.utime(folder, (2, 2))
+    assert {"a", "b"} & set(names()) == {"b"}
+    (folder / "b").unlink()
+    os.utime(folder, (3, 3))
+    assert sorted(names()) == sorted(before)
+    assert len(looks) == 4
+
+    with queue.change():
+        names()
+    assert len(looks) == 5
+
+
+def test_names_that_have_just_changed_are_read_again(queue: FileQueue, folder: Path, looks: list[int]) -> None:
+    """A second change in the same instant could not be seen by the times of the directory; nor one in the future."""
+    (folder / "a").touch()
+    queue.folders.names()
+    queue.folders.names()
+    assert len(looks) == 2
+
+    os.utime(folder, (2**32, 2**32))
+    queue.folders.names()
+    queue.folders.names()
+    assert len(looks) == 4

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kranzq.backends.file import enqueueing
+from kranzq.backends.file import change, enqueueing
 from kranzq.backends.file.backend import FileQueue
 from kranzq.backends.file.folders import Folders
 from kranzq.errors import StoreUnavailable
@@ -136,7 +136,7 @@ def test_a_number_given_out_since_the_names_were_read_is_not_given_out_again(
 ) -> None:
     """Its hint tells of what kranz enqueued just before the lock was ours; without one the names are read again."""
     enqueue(queue, "m-1")
-    locked = enqueueing.number_lock
+    locked = change.number_lock
 
     @contextlib.contextmanager
     def late(folders: Folders) -> Iterator[None]:
