@@ -18,7 +18,7 @@ from kranzq.backend import Past
 from kranzq.backends.file import aside, enqueueing, entries, sequence
 from kranzq.backends.file.change import change, number_lock
 from kranzq.backends.file.folders import Folders, names_in
-from kranzq.backends.file.layout import ADMITTING, EntryName, entry_name, waiting_name
+from kranzq.backends.file.layout import ADMITTING, EntryName, entry_name, parse_admitting, waiting_name
 from kranzq.disk import atomic
 from kranzq.disk.read import ENTRY_LIMIT, Content, Unreadable, read_regular
 from kranzq.errors import BadEntry, Conflict, UnsafePath
@@ -43,7 +43,7 @@ class Inbox:
 
     def has_dropped(self) -> bool:
         """Whether anything asks to be admitted; only names are read."""
-        return self.lies_in_inbox() or bool(_on_their_way(self.folders))
+        return self.lies_in_inbox() or enqueueing.are_on_their_way(self.folders.names())
 
     def lies_in_inbox(self) -> bool:
         """Whether anything asks to be admitted that nobody has taken in hand; `enqueue` itself tells of the rest."""
@@ -56,6 +56,8 @@ class Inbox:
     def admit_dropped(self, recall: Recall) -> list[tuple[str, str]]:
         """Make entries of what was dropped; what could not be moved, each with the reason. Takes `change` itself."""
         problems: list[tuple[str, str]] = []
+        for name in _misnamed(self.folders):
+            _tried(problems, name, partial(_set_aside, self.folders, name))
         for number in _on_their_way(self.folders):
             _tried(problems, f"{ADMITTING}{number}", partial(_finish_left, self.folders, number, recall))
         for name in _dropped(self.folders)[:MOST_AT_ONCE]:
@@ -101,6 +103,13 @@ def _admit(folders: Folders, name: str, recall: Recall) -> str | None:
         _finish(folders, number, recall, came=seen.st_ctime, shown=f"inbox.{name}")
         os.fsync(fd)
     return None
+
+
+def _set_aside(folders: Folders, name: str) -> None:
+    """What nobody could finish: a number that is none would end up in the entry's name."""
+    with change(folders):
+        why = f"its name is not {ADMITTING}NUMBER with a number from 0 to 10^15"
+        aside.quarantine(folders, name, why, wanted=f"inbox.{name.removeprefix(ADMITTING)}")
 
 
 def _finish_left(folders: Folders, number: int, recall: Recall) -> str | None:
@@ -240,8 +249,13 @@ def _dropped(folders: Folders) -> list[str]:
 
 
 def _on_their_way(folders: Folders) -> list[int]:
-    rests = [name.removeprefix(ADMITTING) for name in folders.names() if name.startswith(ADMITTING)]
-    return sorted(int(rest) for rest in rests if rest.isascii() and rest.isdigit() and rest == str(int(rest)))
+    found = (parse_admitting(name) for name in folders.names() if name.startswith(ADMITTING))
+    return sorted(number for number in found if number is not None)
+
+
+def _misnamed(folders: Folders) -> list[str]:
+    marked = [name for name in folders.names() if name.startswith(ADMITTING)]
+    return sorted(name for name in marked if parse_admitting(name) is None)
 
 
 def readable(folders: Folders) -> Iterator[tuple[int, str, tuple[Entry, Content]]]:

@@ -108,6 +108,15 @@ def parse_claim_name(text: str) -> ClaimName | None:
     return ClaimName(entry, int(found[2]), found[3], text)
 
 
+def parse_admitting(text: str) -> int | None:
+    """The number of a file on its way from the inbox, by its name; None for any other name."""
+    rest = text.removeprefix(ADMITTING)
+    if rest == text or not (rest.isascii() and rest.isdigit()):
+        return None
+    number = int(rest)
+    return number if number <= MAX_NUMBER and rest == str(number) else None
+
+
 @frozen
 class ItemName:
     """The name of a claim on an item, parsed; `mission` is the id under which the item runs."""

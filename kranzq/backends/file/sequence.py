@@ -17,6 +17,7 @@ from kranzq.backends.file.layout import (
     SEQUENCE,
     all_regular,
     order_keys,
+    parse_admitting,
     parse_claim_name,
     parse_entry_name,
     parse_waiting_name,
@@ -107,7 +108,6 @@ def _are_below(hint: int, names: Sequence[str]) -> bool:
 def _number_in(name: str) -> int | None:
     """The number that a claim's name in `queue/` bears, or that of a file that is being admitted."""
     if name.startswith(ADMITTING):
-        rest = name.removeprefix(ADMITTING)
-        return int(rest) if rest.isascii() and rest.isdigit() else None
+        return parse_admitting(name)
     claim = parse_claim_name(name)
     return None if claim is None else claim.entry.number

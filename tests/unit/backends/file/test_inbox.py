@@ -265,6 +265,21 @@ def test_what_was_left_half_way_is_finished_once(queue: FileQueue, tmp_path: Pat
     assert not queue.has_dropped()
 
 
+@pytest.mark.parametrize("number", [str(10**15 + 1), "99999999999999999999", "007", "8.bak", "x", "", "\u0663"])
+def test_b49_a_file_on_its_way_under_no_number_holds_up_nobody(queue: FileQueue, tmp_path: Path, number: str) -> None:
+    """It gives out no number, so the next one is as it was; it is set aside with its bytes and the reason."""
+    (tmp_path / f".kranz/queue/.admitting.{number}").write_bytes(kranz_entry("m1"))
+
+    assert enqueue(queue, "m2") == kranz_name("m2", 2, 0)
+    assert queue.has_dropped()
+    assert admit(queue) == []
+    assert not queue.has_dropped()
+    assert set(names(tmp_path)) == {kranz_name("m2", 2, 0), "quarantine"}
+    ((name, why),) = queue.quarantined()
+    assert (tmp_path / ".kranz/queue/quarantine" / name).read_bytes() == kranz_entry("m1")
+    assert "its name is not .admitting.NUMBER" in why
+
+
 def test_one_that_cannot_be_moved_is_reported_and_stays(
     queue: FileQueue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
