@@ -89,13 +89,15 @@ def appear(dir_fd: int, temporary: str, name: str, inode: int) -> None:
     """Give a new file its name, which must be free (else FileExistsError), and take the temporary one away.
 
     A link refuses as a rename that does not replace would, and Python offers it: what that rename needs is loaded only
-    where there are no links. A kill in between leaves a hidden second name, which is swept like any temporary one.
+    where a link is refused, which has many reasons that are none for a rename: a file system without links, a rule of
+    the system's against them, no room for one more name. A kill in between leaves a hidden second name, which is swept
+    like any temporary one.
     """
     try:
         os.link(temporary, name, src_dir_fd=dir_fd, dst_dir_fd=dir_fd, follow_symlinks=False)
     except OSError as fault:
         if not _has_inode(dir_fd, name, inode):
-            if fault.errno not in _UNSUPPORTED:
+            if fault.errno == errno.EEXIST:
                 raise
             move(dir_fd, temporary, dir_fd, name, inode=inode)
             return

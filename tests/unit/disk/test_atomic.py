@@ -95,6 +95,18 @@ def test_b41_publishing_never_replaces(
     assert os.listdir(tmp_path) == ["a"]
 
 
+@pytest.mark.parametrize("code", [errno.EPERM, errno.ENOTSUP, errno.EACCES, errno.EMLINK, errno.EXDEV, errno.ENOSPC])
+def test_b41_where_links_alone_are_refused_a_new_file_is_renamed(
+    folder: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    """No links, a rule of the system's against them, or no room for one more name: a rename needs none of it."""
+    monkeypatch.setattr(os, "link", fails_with(code))
+    atomic.publish(folder, "a", b"content")
+
+    assert (tmp_path / "a").read_bytes() == b"content"
+    assert os.listdir(tmp_path) == ["a"]
+
+
 def test_a_file_whose_directory_cannot_be_synced_is_withdrawn(
     folder: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
