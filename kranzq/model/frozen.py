@@ -28,6 +28,7 @@ def frozen(cls: type[T]) -> type[T]:
     methods = [name for name in _MADE if name not in body]
     body |= {"__slots__": names, "__match_args__": names, "__dataclass_fields__": _Fields()}
     body |= {"__setattr__": _refuse, "__delattr__": _refuse, "__getstate__": _state, "__setstate__": _set_state}
+    body |= {"__replace__": dataclasses.replace}
 
     def complete() -> None:
         kept = ("__annotations__", "__module__", "__doc__", "__post_init__", *names)
@@ -38,7 +39,7 @@ def frozen(cls: type[T]) -> type[T]:
 
     def first_init(self: Any, *values: Any, **named: Any) -> None:
         complete()
-        self.__init__(*values, **named)
+        made.__init__(self, *values, **named)  # not the one of a class that derives from it, which may have called this
 
     body |= {"_complete": staticmethod(complete), "__init__": body.get("__init__", first_init)}
     made: Any = type(cls)(cls.__name__, cls.__bases__, body)  # type: ignore[misc]  # a class of the same kind

@@ -8,6 +8,7 @@ import pickle
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 import pytest
@@ -53,6 +54,7 @@ FIRST: dict[str, Callable[[Any], Any]] = {
     "equal": lambda cls: (cls(1) == cls(1), cls(1) == cls(2), cls(1) == 1, cls(1, near=[1]) == cls(1, near=[2])),
     "hash": lambda cls: hash(cls(1)) == hash(cls(1, 2)),
     "replace": lambda cls: repr(dataclasses.replace(cls(1), y=5)),
+    "replace by copy": lambda cls: repr(getattr(cls(1), "__replace__", partial(dataclasses.replace, cls(1)))(y=5)),
     "as a dictionary": lambda cls: dataclasses.asdict(cls(1)),
     "fields": lambda cls: [(one.name, one.default, one.repr) for one in dataclasses.fields(cls)][:2],
     "is one": dataclasses.is_dataclass,
@@ -200,3 +202,23 @@ def test_one_that_derives_from_a_frozen_class_is_made_by_dataclasses() -> None:
     assert More(1) == More(1, "y", 3) != More(2)
     with pytest.raises(TypeError, match="derives from a frozen class"):
         frozen(More)
+
+
+def test_a_class_that_derives_from_one_may_say_itself_how_it_is_made() -> None:
+    """Also if its first instance is the first of both: it is made once, with what it hands on."""
+    ours, theirs = both(point)
+    for cls in (ours, theirs):
+
+        class Named(cls):  # type: ignore[misc, valid-type]
+            """Made of a word."""
+
+            calls = 0
+
+            def __init__(self, word: str) -> None:
+                type(self).calls += 1
+                super().__init__(len(word), y=7)
+
+        one = Named("four")
+
+        assert (one.x, one.y, one.sum, Named.calls) == (4, 7, 11, 1)
+        assert one == Named("more") != Named("x")
