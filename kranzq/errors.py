@@ -212,11 +212,14 @@ class StoreUnavailable(KranzqError):
 
     exit_code = EXIT_STORE
 
-    def __init__(self, path: str, why: str, changed: str = "Nothing was changed.") -> None:
-        super().__init__(
-            f"{path} cannot be written: {why}. {changed}",
-            "Free space or mend the disk, then try again.",
-        )
+    def __init__(
+        self,
+        path: str,
+        why: str,
+        changed: str = "Nothing was changed.",
+        advice: str = "Free space or mend the disk, then try again.",
+    ) -> None:
+        super().__init__(f"{path} cannot be written: {why}. {changed}", advice)
         self.path = path
 
 

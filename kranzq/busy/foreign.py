@@ -12,7 +12,7 @@ import stat
 import time
 
 from kranzq.disk import atomic
-from kranzq.disk.read import Unreadable, open_folder, read_regular
+from kranzq.disk.read import LACKING, Unreadable, open_folder, read_regular
 from kranzq.liveness import HolderRecord, judge_holder_record, kranz_token
 from kranzq.model.checkout import EVENTS
 from kranzq.model.frozen import frozen
@@ -162,7 +162,9 @@ class Engines:
         """A live engine, or None."""
         try:
             missions = open_folder("missions", dir_fd=kranz)
-        except OSError:
+        except OSError as fault:
+            if fault.errno in LACKING:
+                raise
             return None
         try:
             changed = os.fstat(missions).st_mtime_ns
@@ -193,10 +195,15 @@ def look(queue: int) -> LockSeen | None:
 
 
 def _judged(dir_fd: int, name: str) -> LockSeen | None:
-    """A lock file with the verdict on its holder; None when it is not there."""
+    """A lock file with the verdict on its holder; None when it is not there.
+
+    Where descriptors are lacking an OSError says so: beside a holder that is not seen a second mission would run.
+    """
     try:
         found = read_regular(name, dir_fd=dir_fd)
     except Unreadable as fault:
+        if fault.lacking is not None:
+            raise fault.lacking from None
         try:
             seen = os.stat(name, dir_fd=dir_fd, follow_symlinks=False)
         except OSError:
@@ -213,7 +220,9 @@ def _judged(dir_fd: int, name: str) -> LockSeen | None:
 def _engine(missions: int, name: str) -> Engine | None:
     try:
         folder = open_folder(name, dir_fd=missions)
-    except OSError:
+    except OSError as fault:
+        if fault.errno in LACKING:
+            raise
         return None
     try:
         lock = _judged(folder, EVENTS_LOCK)
@@ -229,7 +238,9 @@ def _engine(missions: int, name: str) -> Engine | None:
 def _has_events(missions: int, name: str) -> bool:
     try:
         os.stat(f"{name}/{EVENTS}", dir_fd=missions, follow_symlinks=False)
-    except OSError:
+    except OSError as fault:
+        if fault.errno in LACKING:
+            raise
         return False
     return True
 

@@ -16,7 +16,7 @@ import stat
 from kranzq.disk import renameat2
 from kranzq.disk.libc import last_error, libc
 from kranzq.disk.modes import is_shared, mode_in
-from kranzq.disk.read import GONE
+from kranzq.disk.read import GONE, LACKING
 from kranzq.errors import KranzqError, Refused, StoreUnavailable
 
 _LONGEST_HEAD = 160  # bytes: a name has 255, and the tail must fit as well
@@ -37,6 +37,9 @@ def store_fault(path: str, fault: OSError, changed: str = "Nothing was changed."
         return Refused(
             f"{path} may not be written: {fault.strerror}. {changed}", "Look at its owner and mode: kranzq check"
         )
+    if fault.errno in LACKING:
+        more = "Let this process open more files (ulimit -n) or have more memory, then try again."
+        return StoreUnavailable(path, fault.strerror or str(fault), changed, more)
     return StoreUnavailable(path, fault.strerror or str(fault), changed)
 
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import field
 
 from kranzq.disk.atomic import make_folder, publish, remove, replace, store_fault
-from kranzq.disk.read import GONE, Content, Unreadable, open_folder, read_regular
+from kranzq.disk.read import GONE, LACKING, Content, Unreadable, open_folder, read_regular
 from kranzq.errors import BadSetting, KranzqError, Refused, StoreUnavailable, UnsafePath
 from kranzq.model.frozen import frozen
 
@@ -71,7 +71,8 @@ def open_private(state: str, name: str, *, make: bool) -> int | None:
     except OSError as fault:
         if fault.errno in GONE and not os.path.lexists(path):
             return None
-        raise UnsafePath(path, f"it cannot be opened as a directory: {fault.strerror}") from fault
+        unsafe = UnsafePath(path, f"it cannot be opened as a directory: {fault.strerror}")
+        raise (store_fault(path, fault) if fault.errno in LACKING else unsafe) from fault
     try:
         _check_owner(path, os.fstat(fd), _WRITABLE_BY_OTHERS, "go-w")
     except Refused:
@@ -88,8 +89,8 @@ def read_own(dir_fd: int, path: str, forbidden_mode: int, cure: str) -> Content 
     """
     try:
         content = read_regular(os.path.basename(path), dir_fd=dir_fd)
-    except Unreadable as fault:
-        raise UnsafePath(path, fault.why) from fault
+    except Unreadable as fault:  # for want of descriptors nobody should mend or remove a good key
+        raise (store_fault(path, fault.lacking) if fault.lacking else UnsafePath(path, fault.why)) from fault
     if content is not None:
         _check_owner(path, content.stat, forbidden_mode, cure)
     return content

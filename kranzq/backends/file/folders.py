@@ -13,7 +13,7 @@ from typing import Literal, Self
 
 from kranzq.disk import atomic
 from kranzq.disk.owners import declared_group, refuse_foreign_checkout, share, why_unsafe
-from kranzq.disk.read import GONE, RECORD_LIMIT, Unreadable, open_folder, read_regular
+from kranzq.disk.read import GONE, LACKING, RECORD_LIMIT, Unreadable, open_folder, read_regular
 from kranzq.errors import NotFound, UnsafePath
 from kranzq.model.checkout import Checkout
 
@@ -122,6 +122,9 @@ class Folders:
         except OSError as fault:
             folders.close()
             raise atomic.store_fault(f"{path}/inbox", fault) from fault
+        except BaseException:
+            folders.close()
+            raise
         return folders
 
     @classmethod
@@ -131,9 +134,13 @@ class Folders:
             folders = cls.open(checkout)
         except NoQueue:
             return None
-        whole = os.access(".gitignore", os.F_OK, dir_fd=folders.kranz)
-        with contextlib.suppress(UnsafePath):
-            whole = whole and folders.aside("inbox") is not None
+        try:
+            whole = os.access(".gitignore", os.F_OK, dir_fd=folders.kranz)
+            with contextlib.suppress(UnsafePath):
+                whole = whole and folders.aside("inbox") is not None
+        except BaseException:
+            folders.close()
+            raise
         if not whole:
             folders.close()
         return folders if whole else None
@@ -153,8 +160,8 @@ class Folders:
         """The directories that decide who may plant missions, as far as they are there."""
         yield self.checkout.kranz, self.kranz
         yield self.checkout.queue, self.queue
-        with contextlib.suppress(OSError):
-            missions = open_folder("missions", dir_fd=self.kranz)
+        with contextlib.suppress(FileNotFoundError, UnsafePath):
+            missions = _open("missions", self.kranz, self.checkout.missions)
             try:
                 yield self.checkout.missions, missions
             finally:
@@ -262,6 +269,8 @@ def _open(name: str, dir_fd: int | None = None, shown: str = "") -> int:
     except NotADirectoryError as fault:
         raise UnsafePath(shown or name, "it is a link or no directory") from fault
     except OSError as fault:
+        if fault.errno in LACKING:  # that tells nothing of the directory: whoever passes over unsafe ones must not
+            raise atomic.store_fault(shown or name, fault) from fault
         raise UnsafePath(shown or name, f"it cannot be opened: {fault.strerror}") from fault
 
 

@@ -59,6 +59,8 @@ def _hint(folders: Folders) -> int:
     try:
         found = read_regular(SEQUENCE, dir_fd=folders.queue, limit=64)
     except Unreadable as fault:
+        if fault.lacking is not None:  # it may be a good one
+            raise atomic.store_fault(f"{folders.checkout.queue}/{SEQUENCE}", fault.lacking) from None
         return _set_aside(folders, fault.why)
     if found is None:
         return -1

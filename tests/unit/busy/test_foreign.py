@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -179,3 +180,46 @@ def test_b38_a_garbage_event_lock_does_not_make_busy_for_ever(tmp_path: Path, mo
     age(tmp_path / "missions/m-1" / EVENTS_LOCK, monkeypatch, BACKSTOP_S + 1)
     assert Engines().alive(kranz) is None
     os.close(kranz)
+
+
+def lacking(monkeypatch: pytest.MonkeyPatch, wanted: str) -> None:
+    """Let one name not be opened for want of descriptors."""
+    real = os.open
+
+    def fails(path: str, *args: int, **rest: int) -> int:
+        if path == wanted:
+            raise OSError(errno.ENFILE, os.strerror(errno.ENFILE), path)
+        return real(path, *args, **rest)
+
+    monkeypatch.setattr(os, "open", fails)
+
+
+@pytest.mark.parametrize("wanted", ["missions", "m-1", EVENTS_LOCK])
+def test_for_want_of_descriptors_no_engine_is_taken_for_none(
+    queue: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wanted: str
+) -> None:
+    """A mission would run beside the one of an engine that could not be looked at."""
+    folder = tmp_path / "missions/m-1"
+    folder.mkdir(parents=True)
+    (folder / EVENTS).touch()
+    (folder / EVENTS_LOCK).write_bytes(HolderRecord(os.getppid(), 0, kranz_token(os.getppid()) or "", 0).render())
+    assert Engines().alive(queue) is not None
+
+    lacking(monkeypatch, wanted)
+    with pytest.raises(OSError, match="Too many open files"):
+        Engines().alive(queue)
+
+
+@pytest.mark.parametrize("ask", [lambda queue: KranzLock(queue).take(), foreign.look], ids=["take", "look"])
+def test_for_want_of_descriptors_a_lock_is_not_judged(
+    queue: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ask: Callable[[int], object]
+) -> None:
+    """An old one whose holder lives would be taken for unreadable, and moved aside."""
+    content = HolderRecord(os.getppid(), 0, kranz_token(os.getppid()) or "", 0).render()
+    (tmp_path / LOCK).write_bytes(content)
+    age(tmp_path / LOCK, monkeypatch, BACKSTOP_S + 1)
+    lacking(monkeypatch, LOCK)
+
+    with pytest.raises(OSError, match="Too many open files"):
+        ask(queue)
+    assert (tmp_path / LOCK).read_bytes() == content

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -204,6 +205,27 @@ def test_a_key_file_with_another_content_is_refused(state: str, content: bytes) 
 
     with pytest.raises(Refused, match=key.id):
         Keyring(state).find(key.id)
+
+
+@pytest.mark.parametrize("what", ["keys", "current", "key"])
+def test_for_want_of_descriptors_nobody_is_told_to_remove_a_key(
+    state: str, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """That it cannot be opened now is no fault of the key, and passes."""
+    name = f"{Keyring(state).current().id}.key" if what == "key" else what
+    real = os.open
+
+    def lacking(path: str, *args: int, **rest: int) -> int:
+        if os.path.basename(path) == name:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), path)
+        return real(path, *args, **rest)
+
+    Keyring(state).current()
+    monkeypatch.setattr(os, "open", lacking)
+    with pytest.raises(StoreUnavailable, match="Too many open files") as told:
+        Keyring(state).find_current()
+
+    assert "ulimit -n" in told.value.advice
 
 
 def test_a_pointer_to_nothing_is_refused(state: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 from kranzq.backends.file import folders
 from kranzq.backends.file.backend import FileQueue
 from kranzq.backends.file.folders import IGNORED, CheckoutGone, Folders, NoQueue
-from kranzq.errors import NotFound, UnsafePath
+from kranzq.errors import NotFound, StoreUnavailable, UnsafePath
 from kranzq.model.checkout import Checkout
 
 
@@ -103,6 +104,30 @@ def test_a_queue_that_everybody_may_write_to_is_refused(tmp_path: Path, part: st
     (tmp_path / part).chmod(0o777)
     with pytest.raises(UnsafePath, match="chmod o-w"):
         Folders.make(checkout(tmp_path))
+
+
+@pytest.mark.parametrize("part", ["waiting", "parked", "inbox", "missions"])
+def test_for_want_of_descriptors_no_directory_goes_unlooked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    """One that everybody may write to would pass for a link, in which nothing is looked at."""
+    one = checkout(tmp_path)
+    Folders.make(one).close()
+    (tmp_path / ".kranz" / ("missions" if part == "missions" else f"queue/{part}")).mkdir(exist_ok=True)
+    real = os.open
+
+    def lacking(path: str, *args: int, **rest: int) -> int:
+        if path == part:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), path)
+        return real(path, *args, **rest)
+
+    before = len(os.listdir("/proc/self/fd"))
+    monkeypatch.setattr(os, "open", lacking)
+    for open_one in (Folders.make, Folders.open_to_change):
+        with pytest.raises(StoreUnavailable, match="Too many open files"):
+            open_one(one)
+
+    assert len(os.listdir("/proc/self/fd")) == before
 
 
 def test_work_goes_on_in_a_checkout_that_is_renamed(tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -92,6 +94,27 @@ def test_b38_a_hint_that_is_no_file_stops_nobody(queue: FileQueue, folder: Path)
 
     assert next_number(queue) == 0
     assert not (folder / ".seq").is_symlink()
+
+
+def test_for_want_of_descriptors_a_good_hint_is_not_set_aside(
+    queue: FileQueue, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That it cannot be opened now tells nothing of it."""
+    (folder / ".seq").write_bytes(b"7")
+    real = os.open
+
+    def lacking(path: str, *args: int, **rest: int) -> int:
+        if path == ".seq":
+            raise OSError(errno.ENFILE, os.strerror(errno.ENFILE), path)
+        return real(path, *args, **rest)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "open", lacking)
+        with pytest.raises(StoreUnavailable, match="Too many open files"):
+            next_number(queue)
+
+    assert next_number(queue) == 8
+    assert queue.quarantined() == []
 
 
 @pytest.mark.parametrize("content", [b"7", b"7\n", b"  7 \n", b"007"])
