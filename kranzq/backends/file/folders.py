@@ -33,6 +33,9 @@ TEMPORARY = ".tmp"
 SWEPT_S = 3600.0
 SETTLED_NS = 50_000_000
 """A directory that has been the same for so long changes its times with the next change: ticks are shorter."""
+SETTLED_COARSE_NS = 2_500_000_000
+"""The same where a file system keeps whole seconds only, or every other one (ext4 with small inodes, FAT)."""
+_SECOND_NS = 1_000_000_000
 
 
 class NoQueue(NotFound):
@@ -202,7 +205,8 @@ class Folders:
         if key == self._names_of:
             return self._names
         self._names = tuple(names_in(self.queue))
-        self._names_of = key if time.time_ns() - max(key) > SETTLED_NS else None
+        settled = SETTLED_COARSE_NS if all(one % _SECOND_NS == 0 for one in key) else SETTLED_NS
+        self._names_of = key if time.time_ns() - max(key) > settled else None
         return self._names
 
     def forget(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -206,3 +207,24 @@ def test_names_that_have_just_changed_are_read_again(queue: FileQueue, folder: P
     queue.folders.names()
     queue.folders.names()
     assert len(looks) == 4
+
+
+def test_whole_seconds_are_long_ticks(
+    queue: FileQueue, folder: Path, looks: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a file system keeps no more, a second change in the same second leaves the times as they are."""
+    whole = 1_700_000_000 * 10**9
+    times = SimpleNamespace(st_mtime_ns=whole, st_ctime_ns=whole)
+    clock = SimpleNamespace(time_ns=lambda: whole + 7 * 10**8)
+    with monkeypatch.context() as patched:
+        patched.setattr(folders.os, "fstat", lambda _: times)
+        patched.setattr(folders, "time", clock)
+        queue.folders.names()
+        (folder / "a").touch()
+
+        assert "a" in queue.folders.names()
+        assert len(looks) == 2
+        clock.time_ns = lambda: whole + 3 * 10**9
+        for _ in range(2):
+            queue.folders.names()
+        assert len(looks) == 3
