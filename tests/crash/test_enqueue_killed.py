@@ -10,12 +10,12 @@ from tests.laboratory import Laboratory
 
 pytestmark = [pytest.mark.crash, pytest.mark.slow]
 STEPS = {
-    "after the temporary file": "after:kranzq.backends.file.entries:atomic.write_new:1",
+    "after the temporary file": "after:kranzq.disk.atomic:write_new:1",
     "after kranz's lock": "after:kranzq.backends.file.change:_create:1",
     "after the number": "after:kranzq.backends.file.sequence:record:1",
-    "after the rename": "after:kranzq.backends.file.entries:atomic.move:2",
-    "after the entry": "after:kranzq.backends.file.entries:atomic.publish:1",
-    "after all": "after:kranzq.backends.file.entries:enqueue:1",
+    "after its name": "after:kranzq.disk.atomic:appear:2",
+    "after the entry": "after:kranzq.disk.atomic:publish:1",
+    "after all": "after:kranzq.backends.file.enqueueing:enqueue:1",
 }
 
 
