@@ -217,7 +217,7 @@ def test_whole_seconds_are_long_ticks(
     times = SimpleNamespace(st_mtime_ns=whole, st_ctime_ns=whole)
     clock = SimpleNamespace(time_ns=lambda: whole + 7 * 10**8)
     with monkeypatch.context() as patched:
-        patched.setattr(folders.os, "fstat", lambda _: times)
+        patched.setattr(os, "fstat", lambda _: times)
         patched.setattr(folders, "time", clock)
         queue.folders.names()
         (folder / "a").touch()
