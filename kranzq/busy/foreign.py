@@ -36,11 +36,11 @@ class KranzLock:
     def take(self) -> str | None:
         """Take it; None when taken, else half a sentence saying who has it."""
         temporary, ours = atomic.temporary_name(LOCK), _record_of(os.getpid())
-        atomic.write_new(self._queue, temporary, ours, mode=0o644, sync=False)
+        inode = atomic.write_new(self._queue, temporary, ours, mode=0o644, sync=False).st_ino
         try:
             for _ in range(_TRIES):
                 try:
-                    os.link(temporary, LOCK, src_dir_fd=self._queue, dst_dir_fd=self._queue)
+                    atomic.appear(self._queue, temporary, LOCK, inode)
                 except FileExistsError:
                     if (holder := self._in_the_way()) is not None:
                         return holder

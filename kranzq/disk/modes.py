@@ -11,6 +11,8 @@ import contextlib
 import os
 import stat
 
+from kranzq.disk import renameat2
+
 _OWNER = 0o700
 
 
@@ -50,8 +52,19 @@ def open_lock_file(name: str, dir_fd: int) -> int:
     try:
         os.fchmod(fd, mode_in(dir_fd, 0o600))
         with contextlib.suppress(FileExistsError):
-            os.link(temporary, name, src_dir_fd=dir_fd, dst_dir_fd=dir_fd, follow_symlinks=False)
+            _appear(dir_fd, temporary, name)
     finally:
         os.close(fd)
-        os.unlink(temporary, dir_fd=dir_fd)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary, dir_fd=dir_fd)
     return os.open(name, flags, dir_fd=dir_fd)
+
+
+def _appear(dir_fd: int, temporary: str, name: str) -> None:
+    """By a link, or where links are refused by a rename that refuses to replace, too."""
+    try:
+        os.link(temporary, name, src_dir_fd=dir_fd, dst_dir_fd=dir_fd, follow_symlinks=False)
+    except FileExistsError:
+        raise
+    except OSError:
+        renameat2.rename2(dir_fd, temporary, dir_fd, name, renameat2.NOREPLACE)

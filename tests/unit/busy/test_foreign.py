@@ -47,6 +47,28 @@ def test_kranz_reads_our_record(queue: int, tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.parametrize("code", [errno.EPERM, errno.EACCES])
+def test_b41_it_is_taken_where_links_are_refused(
+    queue: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    """By a rename that does not replace: one that is held stays."""
+
+    def refused(*_: object, **__: object) -> None:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(os, "link", refused)
+    lock = KranzLock(queue)
+    assert lock.take() is None
+    assert os.listdir(tmp_path) == [LOCK]
+    lock.let_go()
+
+    content = HolderRecord(os.getppid(), 0, kranz_token(os.getppid()) or "", 0).render()
+    (tmp_path / LOCK).write_bytes(content)
+    assert "kranz's busy lock" in (KranzLock(queue).take() or "")
+    assert (tmp_path / LOCK).read_bytes() == content
+    assert os.listdir(tmp_path) == [LOCK]
+
+
 def test_a_living_kranz_makes_busy(queue: int, tmp_path: Path) -> None:
     """A lock whose holder lives is never touched, and says who has it."""
     content = HolderRecord(os.getppid(), 0, kranz_token(os.getppid()) or "", 0).render()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from pathlib import Path
@@ -125,8 +126,17 @@ def test_a_linked_worktree_asks_the_main_one(tmp_path: Path) -> None:
     assert declared_group(checkout(tmp_path / "w")) is not None
 
 
-def test_what_is_made_in_a_shared_directory_is_the_groups(tmp_path: Path) -> None:
+@pytest.mark.parametrize("links", [True, False], ids=["links", "no links"])
+def test_what_is_made_in_a_shared_directory_is_the_groups(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, links: bool
+) -> None:
     """Files and folders get the group's rights whatever the umask, and never everybody's."""
+
+    def refused(*_: object, **__: object) -> None:
+        raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+
+    if not links:
+        monkeypatch.setattr(os, "link", refused)
     tmp_path.chmod(0o2775)
     fd = os.open(tmp_path, os.O_RDONLY)
     try:
