@@ -15,8 +15,9 @@ from kranzq.busy.lock import Hold
 from kranzq.busy.record import BusyRecord
 from kranzq.dispatch.evidence import Backstop
 from kranzq.dispatch.parts import IsBusy, Memory, OpenQueue, Parts
-from kranzq.dispatch.recover import Recovery, Report, reported_survivors
-from kranzq.events import LeftoversEnded, emit
+from kranzq.dispatch.recover import Recovery, Report
+from kranzq.dispatch.survivors import reported_survivors
+from kranzq.events import LeftoversEnded, Warned, emit
 from kranzq.liveness import me
 from kranzq.model.clock import rfc3339
 from kranzq.model.process import Liveness, ProcessIdentity
@@ -93,6 +94,7 @@ def take_hold(parts: Parts, queue: OpenQueue, memory: Memory, backstop: Backstop
             return IsBusy(f"leftovers that could not be ended: pid {', '.join(map(str, remaining))}")
         engine = parts.engines.alive(queue.kranz_fd)
         report = Recovery(parts, queue, backstop, hold=hold).recover()
+        _warn_of_refused(report, memory)
         if (other := engine[0] if engine is not None else _at_work(report)) is not None:
             holding.let_go(unlock=False)
             return IsBusy(other, recovered=report.moved > 0)
@@ -150,6 +152,12 @@ def _at_work(report: Report) -> str | None:
         if alive or unknown or unended:
             return f"claim {finding.claim} is {finding.verdict.value}: {finding.evidence}"
     return None
+
+
+def _warn_of_refused(report: Report, memory: Memory) -> None:
+    for finding in report.findings:
+        if finding.is_refused and memory.is_new(finding.claim, finding.action):
+            emit(Warned(f"claim {finding.claim} {finding.action}"))
 
 
 def _is_new_queue(queue: OpenQueue, memory: Memory) -> bool:

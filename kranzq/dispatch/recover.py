@@ -7,13 +7,15 @@ its record is read after the holder's death is proven.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from kranzq.busy.lock import Hold
 from kranzq.dispatch.evidence import Backstop, judge_holder
 from kranzq.dispatch.parts import OpenQueue, Parts
 from kranzq.dispatch.settle import Settled, settle, settle_place
+from kranzq.dispatch.survivors import reported_survivors
+from kranzq.errors import Refused
 from kranzq.events import LeftoversEnded, PutBack, emit
 from kranzq.model.claim import Claimed
 from kranzq.model.frozen import frozen
@@ -45,7 +47,13 @@ class Finding:
     @property
     def explained(self) -> bool:
         """Whether nothing is left to find out or to end about it."""
-        return self.verdict is Liveness.ALIVE or (self.verdict is Liveness.GONE and not self.leftovers)
+        is_open = bool(self.leftovers) or self.is_refused
+        return self.verdict is Liveness.ALIVE or (self.verdict is Liveness.GONE and not is_open)
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether this user may not write what settling it takes. The other claims are settled all the same."""
+        return self.action.startswith(_REFUSED)
 
 
 @frozen
@@ -125,8 +133,12 @@ class Recovery:
                     if place.is_item or (self.runs.may_have(place.mission) and not self._is_bare(claimed)):
                         continue
                     there = self.queue.still_there(claimed)
-                    settled = settle_place(self.parts, self.queue, self.runs, place, None) if there else None
-                    done[place.name] = _action(settled)
+                    try:
+                        settled = settle_place(self.parts, self.queue, self.runs, place, None) if there else None
+                    except (PermissionError, Refused) as fault:
+                        done[place.name] = _refusal(claimed, fault)
+                    else:
+                        done[place.name] = _action(settled)
         return done
 
     def _is_bare(self, claimed: Claimed) -> bool:
@@ -170,7 +182,10 @@ class Recovery:
         if record is not None and (left := self._end_leftovers_of(record, spare)):
             return found("stays: its leftovers could not be ended", left)
         # read only now: before the holder was proven gone it could still have written
-        settled = settle(self.parts, self.queue, self.runs, claimed, self._record_again(claimed))
+        try:
+            settled = settle(self.parts, self.queue, self.runs, claimed, self._record_again(claimed))
+        except (PermissionError, Refused) as fault:
+            return found(_refusal(claimed, fault))
         is_entry = not claimed.place.is_item  # of what becomes of an item the work queue tells
         if settled is not None and isinstance(settled.fate, Return) and record is not None and is_entry:
             emit(PutBack(str(claimed.place.mission), claimed.place.name, judged.evidence))
@@ -259,22 +274,13 @@ class Recovery:
 
 
 _MOVED = ("put back", "settled")
+_REFUSED = "stays: it may not be settled"
 _AT_ONCE = 100
 
 
-def reported_survivors(runs: Runs, record: RunRecord) -> Mapping[int, int | None]:
-    """What the record of the end names as left on purpose: pid and start ticks."""
-    folder = runs.open(record.mission, record.run)
-    if folder is None:
-        return {}
-    with folder:
-        end_record = folder.read_exit(record.nonce)
-    named: dict[int, int | None] = {}
-    for one in end_record.survivors if end_record is not None else ():
-        pid, ticks = one.get("pid"), one.get("startTicks")
-        if type(pid) is int and type(ticks) is int:
-            named[pid] = ticks
-    return named
+def _refusal(claimed: Claimed, fault: PermissionError | Refused) -> str:
+    why = fault.sentence.rstrip(".") if isinstance(fault, Refused) else fault.strerror
+    return f"{_REFUSED} ({why}); mend the rights to .kranz/missions/{claimed.place.mission}/dispatch or .kranz/queue"
 
 
 def _action(settled: Settled | None) -> str:
