@@ -7,21 +7,25 @@ one that is not proven dead is never touched. `events.jsonl.lock` is only read.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import stat
 import time
+from collections.abc import Iterable
 
 from kranzq.disk import atomic
 from kranzq.disk.read import LACKING, Unreadable, open_folder, read_regular
-from kranzq.liveness import HolderRecord, judge_holder_record, kranz_token
+from kranzq.liveness import HolderRecord, judge_holder_record, me, token_of
 from kranzq.model.checkout import EVENTS
 from kranzq.model.frozen import frozen
-from kranzq.model.process import Liveness
+from kranzq.model.process import Liveness, ProcessIdentity
 
 LOCK = ".repo.busy.lock"
 MISSION = ".repo.busy.mission"
 EVENTS_LOCK = "events.jsonl.lock"
 BACKSTOP_S = 3600.0
+ALL_S = 10.0
+"""So often all folders are asked whether they have events by now; tens of thousands cost a tenth of a second."""
 _TRIES = 8
 
 
@@ -30,20 +34,25 @@ class KranzLock:
 
     def __init__(self, queue: int) -> None:
         self._queue = queue
+        self._holder = me()
         self._ours: bytes | None = None
         """What we wrote. An inode number alone proves nothing: it is given out again as soon as a file is gone."""
 
-    def take(self) -> str | None:
-        """Take it; None when taken, else half a sentence saying who has it."""
-        temporary, ours = atomic.temporary_name(LOCK), _record_of(os.getpid())
+    def take(self, holder: ProcessIdentity | None = None) -> str | None:
+        """Take it; None when taken, else half a sentence saying who has it.
+
+        It names us, or the keeper of ours that is to go on: one that ends with us holds it as long as we do.
+        """
+        self._holder = holder or me()
+        temporary, ours = atomic.temporary_name(LOCK), _record_of(self._holder)
         inode = atomic.write_new(self._queue, temporary, ours, mode=0o644, sync=False).st_ino
         try:
             for _ in range(_TRIES):
                 try:
                     atomic.appear(self._queue, temporary, LOCK, inode)
                 except FileExistsError:
-                    if (holder := self._in_the_way()) is not None:
-                        return holder
+                    if (other := self._in_the_way()) is not None:
+                        return other
                     continue
                 self._ours = ours
                 return None
@@ -52,14 +61,14 @@ class KranzLock:
                 os.unlink(temporary, dir_fd=self._queue)
         return "kranz's busy lock changes hands faster than it can be read"
 
-    def name(self, pid: int, mission: str) -> None:
-        """Let the lock name the keeper `pid` and its mission, so that it outlives this dispatcher."""
-        if self._names(pid):
+    def name(self, keeper: ProcessIdentity, mission: str) -> None:
+        """Let the lock name the keeper and its mission, so that it outlives this dispatcher."""
+        if self._names(keeper):
             atomic.replace(self._queue, MISSION, mission.encode(), mode=0o644, sync=False)
 
     def name_us(self) -> None:
         """Let the lock name this dispatcher again: a keeper that was sent away would look like a dead holder."""
-        if self._names(os.getpid()):
+        if self._names(me()):
             atomic.remove(self._queue, MISSION)
 
     def let_go(self) -> None:
@@ -75,10 +84,12 @@ class KranzLock:
         """Keep the files where they are: the keeper that they name goes on."""
         self._ours = None
 
-    def _names(self, pid: int) -> bool:
+    def _names(self, holder: ProcessIdentity) -> bool:
         if not self._is_ours():
             return False
-        self._ours = _record_of(pid)
+        if holder == self._holder:
+            return True
+        self._holder, self._ours = holder, _record_of(holder)
         atomic.replace(self._queue, LOCK, self._ours, mode=0o644, sync=False)
         return True
 
@@ -90,7 +101,7 @@ class KranzLock:
         lock = _judged(self._queue, LOCK)
         if lock is None:
             return None
-        if lock.verdict is Liveness.ALIVE and not _names_us(lock.content or b""):
+        if lock.verdict is Liveness.ALIVE and not _names_one(lock.content or b"", (me(), self._holder)):
             return f"kranz's busy lock: {lock.evidence}"
         if lock.verdict is Liveness.UNKNOWN and not lock.is_old:
             return f"kranz's busy lock {LOCK}: {lock.evidence}; it is younger than an hour"
@@ -143,15 +154,18 @@ class Engine:
 
 
 class Engines:
-    """Whether a kranz engine works in the checkout. The list of folders is made anew when it may have changed."""
+    """Whether a kranz engine works in the checkout. New folders are asked for its events, and at times all of them."""
 
     def __init__(self) -> None:
         self._folders: list[str] = []
-        self._listed_at: int | None = None
+        self._seen: set[str] = set()
+        self._changed_at: int | None = None
+        self._looked_at = -math.inf
 
-    def forget(self) -> None:
-        """Make the list anew at the next look."""
-        self._listed_at = None
+    def forget(self, mission: str) -> None:
+        """Ask its folder again at the next look: something has run there."""
+        self._seen.discard(mission)
+        self._changed_at = None
 
     def alive(self, kranz: int) -> tuple[str, int] | None:
         """(sentence, pid) of a live engine, or None. `kranz` is a descriptor of `.kranz`."""
@@ -168,9 +182,13 @@ class Engines:
             return None
         try:
             changed = os.fstat(missions).st_mtime_ns
-            if changed != self._listed_at:
-                self._folders = [name for name in os.listdir(missions) if _has_events(missions, name)]
-                self._listed_at = changed
+            if time.monotonic() - self._looked_at > ALL_S:
+                self._folders, self._seen, self._changed_at, self._looked_at = [], set(), None, time.monotonic()
+            if changed != self._changed_at:
+                there = set(os.listdir(missions))
+                came = [name for name in there - self._seen if _has_events(missions, name)]
+                self._folders = [*(name for name in self._folders if name in there and name not in came), *came]
+                self._seen, self._changed_at = there, changed
             for name in self._folders:
                 if (found := _engine(missions, name)) is not None:
                     return found
@@ -245,13 +263,15 @@ def _has_events(missions: int, name: str) -> bool:
     return True
 
 
-def _record_of(pid: int) -> bytes:
-    return HolderRecord(pid, int(time.time()), kranz_token(pid) or "", 0).render()
+def _record_of(process: ProcessIdentity) -> bytes:
+    return HolderRecord(process.pid, int(time.time()), token_of(process), 0).render()
 
 
-def _names_us(data: bytes) -> bool:
+def _names_one(data: bytes, processes: Iterable[ProcessIdentity]) -> bool:
     record = HolderRecord.parse(data)
-    return record is not None and record.pid == os.getpid() and record.token in {"", kranz_token(os.getpid())}
+    return record is not None and any(
+        record.pid == one.pid and record.token in {"", token_of(one)} for one in processes
+    )
 
 
 def _content(dir_fd: int, name: str) -> bytes | None:

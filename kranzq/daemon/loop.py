@@ -7,7 +7,7 @@ correct: killed at any point it leaves nothing that the next dispatcher would no
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from kranzq.busy import record as busy_record
@@ -35,8 +35,7 @@ AGAIN_S = (0.05, 0.25, 0.5, 1.0, 2.0, 5.0)
 """Pauses while something without a kernel lock has the checkout."""
 _LAST_LOOKS = 10
 
-Known = Callable[[], set[str]]
-"""The missions that the queue knew at some moment, told when it is asked."""
+Names = tuple[Sequence[str], ...]
 
 
 @dataclass
@@ -48,7 +47,8 @@ class Daemon:
     stopping: Stopping
     manager: ServiceManager
     timing: Timing = field(default_factory=Timing)
-    known: Callable[[], Known] = lambda: set
+    missions_in: Callable[[Names], set[str]] = lambda _: set()
+    """Which missions the names of a queue tell."""
     renew: Callable[[Parts], Parts] = lambda parts: parts
     """The parts with the settings that count now; asked before each turn."""
 
@@ -66,7 +66,6 @@ class Daemon:
         self._busy_looks = 0
         self._ran = 0
         self._outage = Outage()
-        self._known_before: Known = set
         self._items = ItemService(self.wake)
 
     def run(self, serving: Callable[[], None] = lambda: None) -> None:
@@ -127,7 +126,6 @@ class Daemon:
             if (left := self._outage.left(self.parts)) > 0:
                 return min(left, self.timing.scan_s)
             self._watcher.remember()
-            self._known_before = self.known()  # what a mission removes must be named afterwards
             result = turn(self.parts, self._memory, self._backstop, self.stopping)
         except DaemonRuns:
             raise
@@ -237,11 +235,11 @@ class Daemon:
         if self._single.is_current() and self._watcher.is_sound():
             return
         if not self._single.is_current():
-            with self.parts.open_queue():
-                pass
+            with self.parts.open_queue() as queue:
+                there = self.missions_in(queue.names())
             earlier = self._single.key
             self._single.take()
-            gone = tuple(sorted(self._known_before() - self.known()()))
+            gone = tuple(sorted(self.missions_in(self._memory.names) - there))
             what = "the daemon's lock file in " if self._single.key == earlier else ""
             emit(Vanished(gone, f"{what}{self.parts.checkout.queue} was removed or replaced"))
         elif not self._watcher.is_sound():

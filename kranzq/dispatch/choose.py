@@ -24,7 +24,7 @@ from kranzq.model.outcome import Park, Retire, Return, Rotate, Wait
 from kranzq.model.state import State
 from kranzq.runs.folders import Runs
 from kranzq.runs.record import EntryIdentity, RunRecord
-from kranzq.trust.may_run import PermitKind, usable
+from kranzq.trust.may_run import Permit, PermitKind, usable
 
 NO_COMMAND = "it has no command of its own and none is configured"
 NO_COMMAND_ADVICE = "Give one (kranzq enqueue M -- COMMAND), or set [mission] command in the user's config.toml"
@@ -44,13 +44,14 @@ def choose(parts: Parts, queue: OpenQueue, memory: Memory) -> tuple[Chosen | Non
     runs = Runs(parts.checkout, queue.kranz_fd)
     admit(parts, queue, runs)
     passed: dict[str, str] = {}
+    memory.passed = names = set()
     for candidate in queue.in_order():
         permit = parts.gate.may_run(candidate.entry, parts.checkout.root)
         if permit.kind is PermitKind.QUARANTINE:
             queue.quarantine(candidate.place, permit.why)
             continue
         entry = usable(candidate.entry, permit)
-        why = _why_wait(parts, candidate.entry)
+        why = _why_wait(parts, candidate.entry, permit)
         if why is None:
             why = _settled_before(parts, queue, runs, candidate)
         if why is None:
@@ -61,6 +62,7 @@ def choose(parts: Parts, queue: OpenQueue, memory: Memory) -> tuple[Chosen | Non
             return Chosen(candidate, entry), passed
         if why:
             passed[str(entry.mission)] = why
+            names.add(candidate.place.name)
             if memory.is_new(candidate.place.name, why):
                 emit(PassedOver(str(entry.mission), why))
     return None, passed
@@ -161,8 +163,12 @@ def nothing_to_do(parts: Parts, queue: OpenQueue, memory: Memory) -> Empty | Non
         return None
     passed: dict[str, str] = {}
     for place in queue.queued():
+        if place.name not in memory.passed:
+            return None  # one that was not there before: it will be read with the lock in hand, and not twice
         entry = queue.read(place)
-        why = _why_wait(parts, entry) if entry is not None else None
+        if entry is None:
+            return None
+        why = _why_wait(parts, entry, parts.gate.may_run(entry, parts.checkout.root))
         if why is None:
             return None
         passed[str(place.mission)] = why
@@ -171,9 +177,8 @@ def nothing_to_do(parts: Parts, queue: OpenQueue, memory: Memory) -> Empty | Non
     return Empty(passed, due)
 
 
-def _why_wait(parts: Parts, entry: Entry) -> str | None:
+def _why_wait(parts: Parts, entry: Entry, permit: Permit) -> str | None:
     """Why an entry is passed over, with what to type; None when it may run or is no good at all."""
-    permit = parts.gate.may_run(entry, parts.checkout.root)
     if permit.kind is PermitKind.WAIT:
         return permit.why + (f". {permit.advice}" if permit.advice else "")
     if permit.kind is PermitKind.RUN and not parts.runner.can_run(usable(entry, permit)):

@@ -47,7 +47,7 @@ class Holding:
         self.process = keeper
         record = BusyRecord("keeper", keeper, self.since, __version__, mission, run, nonce)
         busy_record.write(self.queue.fd, record)
-        self.kranz.name(keeper.pid, mission)
+        self.kranz.name(keeper, mission)
 
     def let_go(self, *, unlock: bool) -> None:
         """Remove the records if they are ours and free the lock.
@@ -79,7 +79,7 @@ def take_hold(parts: Parts, queue: OpenQueue, memory: Memory, backstop: Backstop
         return _busy(Recovery(parts, queue, backstop).recover())
     try:
         kranz = KranzLock(queue.fd)
-        if (holder := kranz.take()) is not None:
+        if (holder := kranz.take(parts.keepers.standing())) is not None:
             report = Recovery(parts, queue, backstop, hold=hold).recover()
             hold.close()
             return IsBusy(holder, recovered=report.moved > 0)
@@ -98,7 +98,6 @@ def take_hold(parts: Parts, queue: OpenQueue, memory: Memory, backstop: Backstop
         if (other := engine[0] if engine is not None else _at_work(report)) is not None:
             holding.let_go(unlock=False)
             return IsBusy(other, recovered=report.moved > 0)
-        holding.name_dispatcher()
     except BaseException:
         holding.let_go(unlock=False)
         raise

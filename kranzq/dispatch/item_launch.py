@@ -22,7 +22,7 @@ from kranzq.events import Claimed as ClaimedEvent
 from kranzq.events import emit
 from kranzq.leases.asleep import boot_clock
 from kranzq.leases.kept import grace_in
-from kranzq.liveness import kranz_token, suffix_k4
+from kranzq.liveness import suffix_k4, token_of
 from kranzq.model.clock import rfc3339
 from kranzq.model.item_policy import mission_of_item
 from kranzq.model.item_run import ItemOfRun
@@ -86,7 +86,7 @@ def begin(parts: Parts, queue: OpenQueue, holding: Holding, items: Items) -> Try
     folder = None
     try:
         mission, item = mission_of_item(claim.id), items.of_claim(claim)
-        suffix = suffix_k4(kranz_token(keeper.pid) or f"{keeper.pid}")
+        suffix = suffix_k4(token_of(keeper.identity) or f"{keeper.pid}")
         folder = Runs(parts.checkout, queue.kranz_fd).new(mission)
         name = queue.item_claim_name(mission, keeper.pid, suffix)
         record = _record_of(parts, holding, keeper, folder, item, name)

@@ -21,7 +21,7 @@ from kranzq.dispatch.parts import OpenQueue, Parts
 from kranzq.errors import KranzqError
 from kranzq.events import Claimed as ClaimedEvent
 from kranzq.events import emit
-from kranzq.liveness import kranz_token, suffix_k4
+from kranzq.liveness import suffix_k4, token_of
 from kranzq.model.claim import Claimed
 from kranzq.model.clock import rfc3339
 from kranzq.model.entry import Entry
@@ -64,8 +64,7 @@ def record(parts: Parts, queue: OpenQueue, holding: Holding, chosen: Chosen) -> 
     keeper = parts.keepers.take()
     folder = None
     try:
-        token = kranz_token(keeper.pid)
-        suffix = suffix_k4(token or f"{keeper.pid}")
+        suffix = suffix_k4(token_of(keeper.identity) or f"{keeper.pid}")
         runs = Runs(parts.checkout, queue.kranz_fd)
         folder = runs.new(chosen.candidate.place.mission)
         written = _record_of(parts, holding, chosen, keeper, folder, suffix)

@@ -23,7 +23,7 @@ from kranzq.dispatch.parts import OpenQueue, Parts
 from kranzq.errors import ClaimLost, NotFound
 from kranzq.events import Claimed as ClaimedEvent
 from kranzq.events import Ended, emit
-from kranzq.liveness import kranz_token, me, suffix_k4
+from kranzq.liveness import me, suffix_k4, token_of
 from kranzq.model.checkout import Checkout
 from kranzq.model.claim import Claim, Claimed, Holder, Place
 from kranzq.model.clock import rfc3339
@@ -73,7 +73,7 @@ Opener = Callable[[bool], AbstractContextManager[LibraryQueue]]
 def take(parts: Parts, queue: LibraryQueue, holder: Holder, chosen: Chosen) -> Claim | None:
     """Record and claim in one change of names; None when another was faster."""
     process = holder.process or me()
-    suffix = suffix_k4(kranz_token(process.pid) or f"{process.pid}")
+    suffix = suffix_k4(token_of(process) or f"{process.pid}")
     place = chosen.candidate.place
     with contextlib.ExitStack() as stack:
         stack.enter_context(queue.change())

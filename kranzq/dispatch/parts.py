@@ -43,6 +43,10 @@ class OpenQueue(MissionQueue, Protocol):
         """The descriptor of `.kranz`."""
         ...
 
+    def names(self) -> tuple[Sequence[str], ...]:
+        """The names of all entries and claims, unread."""
+        ...
+
     def admit_due(self) -> None:
         """Move what is due from `waiting/` to its place."""
         ...
@@ -175,7 +179,10 @@ class Memory:
     first_turn: bool = True
     queue_key: tuple[int, int] | None = None
     said: set[tuple[str, str]] = field(default_factory=set)
-    known: set[str] = field(default_factory=set)
+    names: tuple[Sequence[str], ...] = ()
+    """What lay in the queue when the last turn began: should the queue be removed, they tell what was in it."""
+    passed: set[str] = field(default_factory=set)
+    """Names of entries that were passed over last; only these are judged before the lock is taken."""
     examined: Examined = field(default_factory=Examined)
     item_is_next: bool = False
     """Whether the work queue is asked first: after a mission of the file queue, for both get their turn."""

@@ -27,6 +27,7 @@ _TOLD_TO_STOP = "the dispatcher was told to stop before it began"
 def turn(parts: Parts, memory: Memory, backstop: Backstop, interrupts: Interrupts) -> Result:
     """Do one turn of the checkout: at most one mission, and never one beside another."""
     with parts.open_queue() as queue:
+        memory.names = queue.names()
         admit_inbox(parts.checkout, lambda: parts, queue, memory)
         if (reason := queue.paused()) is not None:
             Recovery(parts, queue, backstop).recover()
@@ -148,6 +149,7 @@ def _settle(parts: Parts, queue: OpenQueue, one: Try, watched: Watched, refused:
     if not watched.safe:
         return IsBusy(f"leftovers of mission {one.record.mission} live on", recovered=False)
     settled = settle(parts, queue, Runs(parts.checkout, queue.kranz_fd), one.claimed, one.record, told=told)
+    parts.engines.forget(one.record.mission)  # a mission may be a kranz
     if settled is None:  # somebody else settled it, or its claim was removed from outside
         ending = told.ending if told is not None else Ending(Outcome.INTERRUPTED, "its claim is gone")
         emit(Warned(f"{one.record.mission} {ending.outcome.value} (run {one.record.run}); its claim is there no more"))

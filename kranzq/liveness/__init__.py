@@ -13,6 +13,7 @@ from kranzq.liveness.kranz import (
     kranz_token,
     suffix_k3,
     suffix_k4,
+    token_of,
 )
 from kranzq.liveness.process import (
     Place,
@@ -50,4 +51,5 @@ __all__ = [
     "start_ticks",
     "suffix_k3",
     "suffix_k4",
+    "token_of",
 ]

@@ -12,7 +12,7 @@ import time
 
 from kranzq.liveness.process import HAS_PROC, boot_id, boot_time, judge_here, pid_max, start_ticks
 from kranzq.model.frozen import frozen
-from kranzq.model.process import Judgement, Liveness
+from kranzq.model.process import Judgement, Liveness, ProcessIdentity
 
 _I32_MAX = 2**31 - 1
 _WALL_SLACK = 2.0  # seconds: a start time in wall-clock seconds is an estimate, the clock is slewed meanwhile
@@ -53,6 +53,13 @@ def kranz_token(pid: int) -> str | None:
     if not HAS_PROC:
         return time.asctime(time.gmtime(ticks // 100))
     return f"{boot_id()}:{ticks}" if boot_id() else None
+
+
+def token_of(process: ProcessIdentity) -> str:
+    """The same of a process of this boot that is known: nothing is read. Empty where kranz would read none."""
+    if not HAS_PROC:
+        return time.asctime(time.gmtime(process.start_ticks // 100)) if process.start_ticks is not None else ""
+    return f"{process.boot_id}:{process.start_ticks}" if process.boot_id and process.start_ticks is not None else ""
 
 
 def suffix_k4(token: str) -> str:

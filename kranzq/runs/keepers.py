@@ -237,6 +237,10 @@ class WarmKeepers:
             return start_keeper(self._path)
         return keeper
 
+    def standing(self) -> ProcessIdentity | None:
+        """The warm one, if there is one and it lives; it need not be ready."""
+        return None if self._warm is None or self._warm.ended() else self._warm.identity
+
     def started(self) -> dict[int, int | None]:
         """Pid and start ticks of the warm one: a process of ours that is nobody's leftover."""
         return {} if self._warm is None else {self._warm.pid: self._warm.identity.start_ticks}

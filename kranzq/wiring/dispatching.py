@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import functools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from kranzq.errors import NotFound
@@ -13,7 +12,7 @@ from kranzq.model.checkout import Checkout
 from kranzq.wiring.configuring import load_config, notices
 from kranzq.wiring.dispatchers import by_settings, dispatcher_parts, import_all, serves_items
 from kranzq.wiring.hooks import with_hooks
-from kranzq.wiring.queues import open_queue, open_to_change
+from kranzq.wiring.queues import open_to_change
 from kranzq.wiring.trusting import approvals
 
 if TYPE_CHECKING:
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
 
 def daemon(checkout: Checkout, environ: Mapping[str, str], flags: Mapping[str, object]) -> Daemon:
     """A daemon for this checkout, ready to run."""
+    from kranzq.backends.file.entries import missions_in
     from kranzq.config.checkout import Renewal
     from kranzq.daemon.loop import Daemon
     from kranzq.daemon.notify import ServiceManager
@@ -53,7 +53,7 @@ def daemon(checkout: Checkout, environ: Mapping[str, str], flags: Mapping[str, o
             parts.items().leases.drop_all()  # those that are made now take over what runs, as after a restart
         return dataclasses.replace(parts, **by_settings(checkout, config, environ))
 
-    return Daemon(parts, wake, stopping, ServiceManager(environ), timing, lambda: _known(checkout), renew)
+    return Daemon(parts, wake, stopping, ServiceManager(environ), timing, missions_in, renew)
 
 
 def drain(checkout: Checkout, environ: Mapping[str, str], *, once: bool) -> Drained:
@@ -95,18 +95,6 @@ def recover(
 
     parts = with_hooks(dispatcher_parts(checkout, load_config(environ, checkout=checkout), environ), environ)
     return recover_now(parts, dry_run=dry_run, kill=kill, confirm=confirm)
-
-
-def _known(checkout: Checkout) -> Callable[[], set[str]]:
-    """Which missions the queue knows now: its names at once, what they tell when somebody asks, and that is rare."""
-    from kranzq.backends.file.entries import missions_in
-    from kranzq.backends.file.folders import NoQueue
-
-    try:
-        with open_queue(checkout) as queue:
-            return functools.partial(missions_in, queue.names())
-    except NoQueue:
-        return set
 
 
 def _say(found: Iterable[tuple[str, str]]) -> None:

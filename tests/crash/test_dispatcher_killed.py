@@ -15,7 +15,6 @@ STEPS = {
     "before the kernel locks": "before:kranzq.busy.lock:BusyLock.try_hold:1",
     "after the kernel locks": "after:kranzq.busy.lock:BusyLock.try_hold:1",
     "after kranz's lock": "after:kranzq.busy.foreign:KranzLock.take:1",
-    "after the busy record": "after:kranzq.dispatch.hold:Holding.name_dispatcher:1",
     "after the hold": "after:kranzq.dispatch.turn:take_hold:1",
     "after choose": "after:kranzq.dispatch.turn:choose:1",
     "after a keeper was taken": "after:kranzq.runs.keepers:WarmKeepers.take:1",

@@ -83,8 +83,10 @@ def refuse_look_alikes(folders: Folders, mission: MissionId, there: Iterable[Pla
             raise
     else:
         try:
-            # ASCII only: another letter's lower case may be one of ours
-            known |= {MissionId(name) for name in names_in(missions) if name.isascii() and name.lower() == lowered}
+            names = tuple(names_in(missions))
+            if f"/{lowered}/" in f"/{'/'.join(names)}/".lower():
+                # ASCII only: another letter's lower case may be one of ours
+                known |= {MissionId(name) for name in names if name.isascii() and name.lower() == lowered}
         finally:
             os.close(missions)
     for other in known:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 
 from kranzq.busy import foreign
 from kranzq.busy.foreign import BACKSTOP_S, EVENTS_LOCK, LOCK, MISSION, Engines, KranzLock
-from kranzq.liveness import HolderRecord, judge_holder_record, kranz_token
+from kranzq.liveness import HolderRecord, identity_of, judge_holder_record, kranz_token, me
 from kranzq.model.checkout import EVENTS
 from tests.factories import NO_PID, gone_pid
 
@@ -37,7 +38,7 @@ def test_kranz_reads_our_record(queue: int, tmp_path: Path) -> None:
     """The lock holds four lines as kranz writes them, generation 0, and the mission's id without a line end."""
     lock = KranzLock(queue)
     assert lock.take() is None
-    lock.name(os.getpid(), "m-1")
+    lock.name(me(), "m-1")
     pid, seconds, token, generation, rest = (tmp_path / LOCK).read_bytes().decode().split("\n")
 
     assert (int(pid), token, generation, rest) == (os.getpid(), kranz_token(os.getpid()), "0", "")
@@ -67,6 +68,27 @@ def test_b41_it_is_taken_where_links_are_refused(
     assert "kranz's busy lock" in (KranzLock(queue).take() or "")
     assert (tmp_path / LOCK).read_bytes() == content
     assert os.listdir(tmp_path) == [LOCK]
+
+
+def test_the_lock_names_the_keeper_from_the_beginning(queue: int, tmp_path: Path) -> None:
+    """One that stands ready ends with its dispatcher; to name it again writes nothing, and what it left is ours."""
+    with subprocess.Popen(["sleep", "60"]) as process:
+        keeper = identity_of(process.pid)
+        assert keeper is not None
+        lock = KranzLock(queue)
+        assert lock.take(keeper) is None
+        first = (tmp_path / LOCK).stat().st_ino
+        assert HolderRecord.parse((tmp_path / LOCK).read_bytes()) == HolderRecord(
+            process.pid, int((tmp_path / LOCK).read_text().split()[1]), kranz_token(process.pid) or "", 0
+        )
+        lock.name(keeper, "m-1")
+        assert (tmp_path / LOCK).stat().st_ino == first
+        assert (tmp_path / MISSION).read_bytes() == b"m-1"
+
+        assert KranzLock(queue).take() is not None  # for anybody else its holder lives
+        lock.leave()
+        assert KranzLock(queue).take(keeper) is None
+        process.kill()
 
 
 def test_a_living_kranz_makes_busy(queue: int, tmp_path: Path) -> None:
@@ -133,7 +155,7 @@ def test_another_ones_lock_is_not_released(queue: int, tmp_path: Path) -> None:
     assert lock.take() is None
     (tmp_path / LOCK).unlink()
     (tmp_path / LOCK).write_text(f"{os.getppid()}\n")
-    lock.name(os.getpid(), "m-1")
+    lock.name(me(), "m-1")
     lock.let_go()
 
     assert (tmp_path / LOCK).read_text() == f"{os.getppid()}\n"
@@ -188,6 +210,30 @@ def test_a_living_engine_is_found_by_its_event_lock(tmp_path: Path) -> None:
     assert (found.mission, found.pid) == ("m-live", os.getppid())
     (tmp_path / "missions/m-live" / EVENTS_LOCK).unlink()
     assert engines.alive(kranz) is None
+    os.close(kranz)
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_an_engine_in_a_folder_that_was_known_is_found_in_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, told: bool
+) -> None:
+    """After a run of that mission at once; else when all folders are asked again."""
+    folder = tmp_path / "missions/m-1"
+    folder.mkdir(parents=True)
+    kranz = os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)
+    engines = Engines()
+    assert engines.alive(kranz) is None
+    (folder / EVENTS).touch()
+    (folder / EVENTS_LOCK).write_bytes(HolderRecord(os.getppid(), 0, kranz_token(os.getppid()) or "", 0).render())
+    if told:
+        engines.forget("m-1")
+    else:
+        assert engines.alive(kranz) is None
+        monkeypatch.setattr(foreign, "ALL_S", 0.0)
+
+    assert engines.alive(kranz) is not None
+    (tmp_path / "missions/m-2").mkdir()
+    assert engines.alive(kranz) is not None
     os.close(kranz)
 
 
