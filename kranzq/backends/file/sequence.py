@@ -46,7 +46,11 @@ def next_number(folders: Folders, floor: int | None = None, names: Sequence[str]
     if not _are_below(hint, [*names, *aside_names]):
         largest = max(largest, _largest(names), *map(_number_aside, aside_names))
     if largest >= MAX_NUMBER:
-        raise StoreUnavailable(folders.checkout.queue, f"its numbers have reached {MAX_NUMBER}")
+        raise StoreUnavailable(
+            folders.checkout.queue,
+            f"its numbers have reached {MAX_NUMBER}",
+            advice=f"Cancel what bears that number (kranzq list), then remove {folders.checkout.queue}/{SEQUENCE}",
+        )
     return largest + 1
 
 

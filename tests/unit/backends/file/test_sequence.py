@@ -128,8 +128,9 @@ def test_a_hint_with_white_space_is_read(queue: FileQueue, folder: Path, content
 def test_numbers_end_with_a_refusal(queue: FileQueue, folder: Path) -> None:
     """When the numbers are used up nothing is queued out of order, and somebody is told."""
     (folder / ".seq").write_text(str(MAX_NUMBER))
-    with pytest.raises(StoreUnavailable, match="have reached"):
+    with pytest.raises(StoreUnavailable, match="have reached") as refused:
         queue.enqueue(make_entry(), lambda _: None)
+    assert refused.value.advice.endswith(f"remove {folder}/.seq")
 
     assert names(folder.parents[1]) == []
 
