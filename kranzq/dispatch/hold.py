@@ -88,7 +88,8 @@ def take_hold(parts: Parts, queue: OpenQueue, memory: Memory, backstop: Backstop
         raise
     holding = Holding(queue, hold, kranz, me(), rfc3339(parts.clock.now()))
     try:
-        reason = _is_new_queue(queue, memory) or memory.first_turn or busy_record.exists(queue.fd) or queue.claims()
+        stale = busy_record.exists(queue.fd)
+        reason = _is_new_queue(queue, memory) or memory.first_turn or stale or queue.claims()
         if reason and (remaining := end_all_leftovers(parts, queue, hold)):
             holding.let_go(unlock=False)
             return IsBusy(f"leftovers that could not be ended: pid {', '.join(map(str, remaining))}")
@@ -98,6 +99,8 @@ def take_hold(parts: Parts, queue: OpenQueue, memory: Memory, backstop: Backstop
         if (other := engine[0] if engine is not None else _at_work(report)) is not None:
             holding.let_go(unlock=False)
             return IsBusy(other, recovered=report.moved > 0)
+        if stale:  # whoever it names has not the lock, and what it left was looked for
+            busy_record.remove(queue.fd, None)
     except BaseException:
         holding.let_go(unlock=False)
         raise

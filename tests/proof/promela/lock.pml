@@ -151,11 +151,12 @@ turn:
             };
             r = 0; reason = false
         };
-        busy_json = true;
+        busy_json = false; /* one that lay there: whoever it names has not the lock */
         if
         :: true -> goto let_go /* nothing to run */
         :: runs < RUNS
         fi;
+        busy_json = true; /* hold.py (name_keeper) */
         /* runs/keepers.py (go): the locks travel with the order */
         d_step {
             s = runs; runs++;
