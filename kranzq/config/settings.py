@@ -155,7 +155,7 @@ SETTINGS: tuple[Setting, ...] = (
         one_of("wait", "leave", "end", automatic="auto"),
     ),
     Setting(
-        "daemon.poll_seconds", "duration", 1, "How often directories that cannot be watched are read.", parse_positive
+        "daemon.poll_seconds", "duration", 5, "How often directories that cannot be watched are read.", parse_positive
     ),
     Setting(
         "daemon.scan_seconds",

@@ -17,7 +17,7 @@ class Timing:
     """How often the daemon looks without being woken, in seconds."""
 
     scan_s: float = 10.0
-    poll_s: float = 1.0
+    poll_s: float = 5.0
 
 
 class Pause:

@@ -37,8 +37,9 @@ HEARD = frozenset({".stop", ".paused"})
 INSIDE = ("waiting", "inbox")
 """What is enqueued for later may be due before the next look, and other programs drop what they approve."""
 
-GLANCE_S = 0.03
-"""So often a glance is cast at directories that cannot be watched: three calls, a thousandth of a processor."""
+GLANCE_S = 0.05
+"""So often a glance is cast at directories that cannot be watched: three calls, and less than half a hundredth of a
+processor."""
 _SAME_TICK_S = 0.02
 """A directory that changed so shortly before a glance may change once more and look the same: clocks have ticks."""
 
@@ -48,6 +49,7 @@ class Watcher:
 
     def __init__(self, path: str, wake: Wake) -> None:
         self._path = path
+        self._paths = (path, *(f"{path}/{name}" for name in INSIDE))
         self._wake = wake
         self._observer: BaseObserver | None = None
         self._keys: dict[str, tuple[int, int] | None] = {}
@@ -104,7 +106,7 @@ class Watcher:
         return 0 <= self._glanced_at - youngest < _SAME_TICK_S or self._glance_now() != self._glance
 
     def _glance_now(self) -> tuple[tuple[int, int, int] | None, ...]:
-        return tuple(_changed_of(path) for path in (self._path, *(f"{self._path}/{name}" for name in INSIDE)))
+        return tuple(map(_changed_of, self._paths))
 
     def stop(self) -> None:
         """End the watch."""

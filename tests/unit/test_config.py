@@ -77,7 +77,7 @@ def test_the_defaults(home: Home) -> None:
             min_free_disk=256 * 1024 * 1024,
             output_cap=64 * 1024 * 1024,
         ),
-        DaemonSettings(on_stop=None, poll_seconds=1.0, scan_seconds=10.0, recover_seconds=60.0),
+        DaemonSettings(on_stop=None, poll_seconds=5.0, scan_seconds=10.0, recover_seconds=60.0),
         StatusSettings(long_run=7200.0, long_silence=1800.0),
         RetentionSettings(20, 90 * 86400.0, 1000, 90 * 86400.0),
         WorkSettings(url=None, lease=120.0, retention=30 * 86400.0, sweep_seconds=15.0),
