@@ -2,6 +2,9 @@
 
 The calls come from a recorded run. A call at which a process is killed does not happen: killed *after* a call is killed
 at the next one. In a turn the dispatcher and the keeper are each killed at each of their calls.
+
+After every other kill the same is asked for once more, as a person or a hook would do; with an odd seed in place of an
+even one, after those in between. So the two together try each point both ways.
 """
 
 from __future__ import annotations
@@ -21,7 +24,8 @@ def run(asked: Asked) -> Result:
     faulty = Faulty.made(asked.folder)
 
     def attempt(world: World, scenario: Scenario, learned: Learned, trial: Trial) -> Found:
-        return _kill(world, scenario, learned, trial, faulty)
+        asks_again = (trial.point.ordinal + len(trial.point.name) + asked.seed) % 2 == 0
+        return _kill(world, scenario, learned, trial, faulty, asks_again=asks_again)
 
     tally = Sweep(asked, _derive, attempt).run()
     counts: dict[str, float | str] = {
@@ -42,7 +46,9 @@ def _derive(scenario: Scenario, points: Sequence[tracing.Point]) -> list[Trial]:
     return [Trial(point) for point in points]
 
 
-def _kill(world: World, scenario: Scenario, learned: Learned, trial: Trial, faulty: Faulty) -> Found:
+def _kill(
+    world: World, scenario: Scenario, learned: Learned, trial: Trial, faulty: Faulty, *, asks_again: bool
+) -> Found:
     point = trial.point
     scenario.put_back(world)
     if point.name in tracing.OPENS:
@@ -55,7 +61,7 @@ def _kill(world: World, scenario: Scenario, learned: Learned, trial: Trial, faul
     scenario.end(world)
     if not hit:
         return Found(hit=False)
-    again = scenario.again is not None and (point.ordinal + len(point.name)) % 2 == 0
+    again = scenario.again is not None and asks_again
     found = settle(scenario, world, again=again)
     reported = learned.has_reported(traced.out)
     faults = judge(scenario, learned, found, reported=reported, again=again, keeper=point.role == tracing.KEEPER)
