@@ -133,15 +133,17 @@ def end(
     look_again: Callable[[], Seen],
     *,
     grace: float = 10,
-    deadline: float = 30,
+    patience: float = 20,
     clock: Callable[[], float] = time.monotonic,
 ) -> Ended:
     """End all leftovers that `look_again` finds: TERM, after `grace` seconds KILL, until two looks in a row are empty.
 
+    What still lives `patience` seconds after the first KILL is named and left.
+
     A process counts as ended when its pidfd says so, whatever the looks say: it may have dropped its mark. Returns
     early when none of those that are left may be signalled by us.
     """
-    grip = _Grip()
+    grip, deadline = _Grip(), grace + patience
     began = clock()
     quiet = 0
     try:

@@ -440,6 +440,18 @@ def test_at_the_deadline_the_rest_is_named(stage: Stage) -> None:
     assert "signal.SIG_IGN" in done.remaining[0].command
 
 
+@pytest.mark.slow
+def test_a_long_grace_does_not_take_the_time_for_the_kill(stage: Stage) -> None:
+    """Whoever sets minutes for a clean end gets them, and what does not hear TERM is killed after them."""
+    code = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('ready', flush=True); signal.pause()"
+    process = stage.python(code, env=stage.marks())
+    began = time.monotonic()
+
+    done = end(lambda: look(stage.root, nonces=[NONCE]), grace=100, clock=lambda: 200 * (time.monotonic() - began))
+
+    assert ([leftover.pid for leftover in done.ended], done.remaining) == ([process.pid], ())
+
+
 def test_a_process_whose_main_thread_ended_is_found_and_ended(stage: Stage) -> None:
     """A process that looks like a zombie while other threads of it go on is a leftover like any other."""
     code = "import ctypes, threading; e = threading.Event(); threading.Thread(target=e.wait).start(); "
