@@ -8,6 +8,7 @@ held for all of it.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 from collections.abc import Callable
@@ -56,8 +57,6 @@ class Note:
 
 def digest_of(data: bytes) -> str:
     """By which the new content is known again."""
-    import hashlib  # noqa: PLC0415 - with OpenSSL it costs 4 ms, and most verbs rewrite nothing
-
     return hashlib.sha256(data).hexdigest()
 
 
@@ -82,11 +81,7 @@ def are_unfinished(folders: Folders) -> bool:
 
 def finish(folders: Folders, move: Callable[[Note], None]) -> None:
     """Take the second step of every note whose first one was taken; `move` does it."""
-    from kranzq.disk.tracked import is_tracked  # noqa: PLC0415 - only where somebody was killed
-
     for name in [name for name in folders.names() if name.startswith(MARK)]:
-        if is_tracked(folders.checkout.root, f".kranz/queue/{name}") is not False:
-            continue  # a clone brought it along: it is nobody's
         note = _read(folders, name)
         if note is not None:
             if _content_of(folders, note) == note.digest:

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from kranzq.backends.file import rewriting
 from kranzq.backends.file.backend import FileQueue
 from kranzq.disk import atomic
 from kranzq.errors import UnsafePath
@@ -281,26 +280,6 @@ def test_a_note_that_is_none_moves_nothing(
 
     assert place(queue) == here
     assert not (tmp_path / ".kranz/queue/.moving.0").exists()
-
-
-@pytest.mark.parametrize("known", [True, None])
-def test_a_note_that_git_tracks_is_nobodys(
-    queue: FileQueue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, known: bool | None
-) -> None:
-    """A clone could bring one along that lets parked work run; where nobody can tell nothing is moved either."""
-    queue.set_aside(place(queue), "for later")
-    old = place(queue)
-    data = (tmp_path / ".kranz/queue/parked" / old.name).read_bytes()
-    note = rewriting.Note(State.PARKED, old.name, State.QUEUED, old.name, rewriting.digest_of(data))
-    (tmp_path / ".kranz/queue/.moving.0").write_bytes(note.render())
-    monkeypatch.setattr("kranzq.backends.file.moves.change", lambda _: contextlib.nullcontext())
-    with monkeypatch.context() as patch:
-        patch.setattr("kranzq.disk.tracked.is_tracked", lambda *_: known)
-        queue.finish_moves()
-
-    assert place(queue) == old
-    queue.finish_moves()
-    assert place(queue).state is State.QUEUED
 
 
 def test_a_note_of_content_that_changed_since_moves_nothing(
