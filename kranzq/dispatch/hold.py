@@ -99,8 +99,8 @@ def take_hold(parts: Parts, queue: OpenQueue, memory: Memory, backstop: Backstop
         if (other := engine[0] if engine is not None else _at_work(report)) is not None:
             holding.let_go(unlock=False)
             return IsBusy(other, recovered=report.moved > 0)
-        if stale:  # whoever it names has not the lock, and what it left was looked for
-            busy_record.remove(queue.fd, None)
+        if stale:  # whoever it names has not the lock, and what it left was looked for: ours goes when we let go
+            holding.name_dispatcher()
     except BaseException:
         holding.let_go(unlock=False)
         raise

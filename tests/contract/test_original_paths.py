@@ -410,7 +410,7 @@ def test_resolve_tells_one_ambiguous_unidentified_or_none(mux: Served) -> None:
     assert (one["resolution"], one["uid"]) == ("one", one["candidate"]["uid"])
     assert one["candidate"]["name"] == "Unique"
     many = resolved("DOUBLE")
-    assert (many["resolution"], [each["uid"] for each in many["candidates"]]) == ("ambiguous", twins)
+    assert (many["resolution"], {each["uid"] for each in many["candidates"]}) == ("ambiguous", {*twins})
     seen = resolved("OnlySeen")
     assert (seen["resolution"], seen["candidate"]["uid"], seen["candidate"]["live"]) == ("unidentified", None, True)
     assert resolved("NobodyAtAll") == {"resolution": "none"}
