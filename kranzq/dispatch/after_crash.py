@@ -26,6 +26,8 @@ def recover_now(parts: Parts, *, dry_run: bool = False, kill: bool = True, confi
     """Judge and settle all claims, end leftovers unless told not to; what was found and done."""
     backstop = Backstop(parts.clock, remembers=False)
     with parts.open_queue() as queue:
+        if not dry_run:
+            queue.finish_moves()
         report = _once(parts, queue, backstop, dry_run=dry_run, kill=kill, confirm=confirm)
         if report.ended and not dry_run:
             # leftovers held the lock at the first look; now it can be taken and the rest be seen

@@ -49,6 +49,10 @@ class AmendQueue(ClaimQueue, Protocol):
         """Park what is queued or waits."""
         ...
 
+    def finish_moves(self) -> None:
+        """Take the second step of every `rewrite` that was killed after its first; takes `change` itself."""
+        ...
+
     def rewrite(self, place: Place, entry: Entry, to: State, due_ms: int | None) -> Place:
         """New content, then the name and place that go with it. FileExistsError: the place is taken."""
         ...
@@ -144,6 +148,7 @@ def changing(one: Amender, mission: MissionId) -> Iterator[list[Place]]:
     An end that nobody settled is settled first.
     """
     settle_unattended(one.parts, one.queue, one.runs, mission)
+    one.queue.finish_moves()
     with one.queue.change():
         here = of_mission(one, mission)
         if not here:

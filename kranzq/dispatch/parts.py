@@ -47,6 +47,10 @@ class OpenQueue(MissionQueue, Protocol):
         """The names of all entries and claims, unread."""
         ...
 
+    def finish_moves(self) -> None:
+        """End what was killed between a change of content and that of the name; takes `change` itself."""
+        ...
+
     def admit_due(self) -> None:
         """Move what is due from `waiting/` to its place."""
         ...

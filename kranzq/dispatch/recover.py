@@ -89,7 +89,6 @@ class Recovery:
     confirm: Confirm | None = None
     _ended: list[Leftover] = field(default_factory=list)
     runs: Runs = field(init=False)
-    """The run folders below the open `.kranz`."""
 
     def __post_init__(self) -> None:
         """Look where the queue lies."""

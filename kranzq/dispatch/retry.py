@@ -60,6 +60,7 @@ class _Kept:
 def retry(one: Amender, queue: RetryQueue, mission: MissionId) -> Amended:
     """Run a mission once more, with new counters. Raises NoSuchMission, Conflict for one that runs or has yet to."""
     settle_unattended(one.parts, one.queue, one.runs, mission)
+    one.queue.finish_moves()
     with queue.change(), in_words(one, mission):
         here = of_mission(one, mission)
         if any(place.state is not State.CLAIMED for place in here):

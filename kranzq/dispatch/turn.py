@@ -33,6 +33,7 @@ def turn(parts: Parts, memory: Memory, backstop: Backstop, interrupts: Interrupt
             Recovery(parts, queue, backstop).recover()
             item_turn.adopt(parts, queue)
             return Paused(reason)
+        queue.finish_moves()
         queue.tidy_up(memory.examined)
         if (idle := nothing_to_do(parts, queue, memory)) is not None and not item_turn.is_worth_asking(parts):
             return idle

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from tests.machines.ends import settle
-from tests.machines.world import MOST_KEPT, Cell, Job, Move, Now, Step, World, stay
+from tests.machines.world import MOST_KEPT, Cell, Job, Move, Now, Program, Step, World, stay
 
 
 def admit_inbox(now: Now, world: World) -> list[Move]:
@@ -15,12 +15,29 @@ def admit_inbox(now: Now, world: World) -> list[Move]:
     if not (world.in_state("inbox") or world.in_state("admitting")):
         return stay(world)
     missions = sorted({cell.mission for cell in world.cells if cell.state in {"inbox", "admitting"}})
-    return stay(world, *(settle_unattended(mission) for mission in missions if mission), _finish_left, _admit_all)
+    settled = [step for mission in missions if mission for step in settle_unattended(mission)]
+    return stay(world, *settled, _finish_left, _admit_all)
 
 
 @lru_cache(MOST_KEPT)
-def settle_unattended(mission: str) -> Step:
-    """An end of a mission that is recorded and that nobody settled."""
+def settle_unattended(mission: str) -> Program:
+    """Ends of a mission that are recorded and that nobody settled: of what a cancel has ended, and of what ran."""
+
+    def finish_cancel(now: Now, world: World) -> Iterator[Move]:
+        del now
+        ended = {run.life for run in world.runs_of(mission) if (run.outcome, run.fate) == ("cancelled", "retire")}
+        worlds = [world]
+        for cell in world.of(mission, "queued", "waiting", "parked", "admitting", "inbox"):
+            if cell.life in ended:
+                worlds.append(worlds[-1].drop(cell))
+        yield Move(tuple(worlds))
+
+    return finish_cancel, settle_claims(mission)
+
+
+@lru_cache(MOST_KEPT)
+def settle_claims(mission: str) -> Step:
+    """The same, of what ran."""
 
     def step(now: Now, world: World) -> list[Move]:
         del now

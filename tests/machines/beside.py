@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from tests.machines.admission import recover
+from tests.machines.halfway import finish_moves
 from tests.machines.world import MOST_KEPT, Move, Now, Program, World, done, stay
 
 
@@ -70,7 +71,7 @@ def _ended_source(world: World, mission: str) -> World:
 
 def recovery() -> Program:
     """The verb `recover`: with the checkout in hand if that is free, else without."""
-    return (_recovery,)
+    return finish_moves, _recovery
 
 
 def _recovery(now: Now, world: World) -> list[Move]:

@@ -239,6 +239,8 @@ def matched(world: World, seen: Seen, ids: Mapping[int, str | None]) -> tuple[Wo
     """The world with what was seen in the place of what was only bounded, and its lives' ids; None: it is another."""
     if (world.seq, world.paused, world.sources) != (seen.seq, seen.paused, seen.sources):
         return None
+    if len(world.moving) > sum(path.startswith(".moving.") for path in seen.passing):
+        return None
     if list(world.aside) != sorted(seen.aside) or len(world.cells) != len(seen.cells):
         return None
     if Counter(run.shape for run in world.runs) != Counter(run.shape for run, _ in seen.runs):

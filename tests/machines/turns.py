@@ -7,6 +7,7 @@ from functools import lru_cache
 
 from tests.machines.admission import admit_inbox, places_of, recover, set_parked
 from tests.machines.ends import due_ways, word_of
+from tests.machines.halfway import finish_moves
 from tests.machines.watching import TOLD, keeper_ends, keeper_leaves, settle_run
 from tests.machines.world import MOST_KEPT, Cell, Move, Now, Program, Run, Step, World, done, stay
 
@@ -29,7 +30,7 @@ def drain(*, once: bool) -> Program:
         del now
         if world.paused:
             return stay(world, recover, done(75))
-        return stay(world, _tidy, hold)
+        return stay(world, finish_moves, _tidy, hold)
 
     def hold(now: Now, world: World) -> list[Move]:
         if world.alive or world.hold != -1:

@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from tests.machines.admission import admit_inbox, settle_unattended
+from tests.machines.halfway import finish_moves, moved
 from tests.machines.world import MOST_KEPT, Cell, Due, Job, Move, Now, Program, Step, World, done, stay
 
 _OPEN = ("queued", "waiting", "parked")
@@ -48,7 +49,7 @@ def enqueue(wanted: Wanted) -> Program:
             cell = Cell(state, mission, wanted.priority, named.seq, job, life, at)
             yield Move((world, bound, named, born.put(cell)), (done(0),))
 
-    return admit_inbox, settle_unattended(wanted.mission), step
+    return admit_inbox, *settle_unattended(wanted.mission), step
 
 
 def _already(world: World, wanted: Wanted) -> tuple[int, ...] | None:
@@ -104,7 +105,7 @@ def park(mission: str) -> Program:
             worlds.append(worlds[-1].change(cell, state="parked", due=None, touched=now.instant))
         return [Move(tuple(worlds), (done(0),), said=tuple(worlds[1:-1]))]
 
-    return settle_unattended(mission), step
+    return *settle_unattended(mission), finish_moves, step
 
 
 @lru_cache(MOST_KEPT)
@@ -118,7 +119,7 @@ def unpark(mission: str) -> Program:
             return
         yield from _unparked(now, world, there)
 
-    return settle_unattended(mission), step
+    return *settle_unattended(mission), finish_moves, step
 
 
 def _unparked(now: Now, world: World, there: list[Cell]) -> Iterator[Move]:
@@ -135,16 +136,7 @@ def _unparked(now: Now, world: World, there: list[Cell]) -> Iterator[Move]:
         born = born.drop(same).put(renewed)
         for state, due in _place_for(now, same.job):
             new = renewed._replace(state=state, due=due)
-            if _taken(born, new):
-                yield Move((world, born), (done(4),))
-            else:
-                yield Move((world, born, born.drop(renewed).put(new)), (done(0),))
-
-
-def _taken(world: World, new: Cell) -> bool:
-    return any(
-        one.state == new.state and one.key == new.key and one.due == new.due and not one.name for one in world.cells
-    )
+            yield moved((world,), born, renewed, new)
 
 
 def _place_for(now: Now, job: Job) -> Iterator[tuple[str, Due]]:
@@ -176,7 +168,7 @@ def edit(mission: str, edits: Edits) -> Program:
         for same in [one for one in there if one.state == cell.state and one.key == cell.key]:
             yield from _edited(now, world, same, edits)
 
-    return settle_unattended(mission), step
+    return *settle_unattended(mission), finish_moves, step
 
 
 def _edited(now: Now, world: World, cell: Cell, edits: Edits) -> Iterator[Move]:
@@ -198,11 +190,7 @@ def _edited(now: Now, world: World, cell: Cell, edits: Edits) -> Iterator[Move]:
     mended = born.drop(cell).put(content)
     for state, due in _edited_places(now, cell, job, edits):
         new = content._replace(state=state, due=due, priority=priority, number=number)
-        moved = (state, due, new.key) != (cell.state, cell.due, cell.key)
-        if moved and _taken(mended, new):
-            yield Move((world, named, mended), (done(4),))
-        else:
-            yield Move((world, named, mended, mended.drop(content).put(new)), (done(0),))
+        yield moved((world, named), mended, content, new)
 
 
 def _edited_places(now: Now, cell: Cell, job: Job, edits: Edits) -> Iterator[tuple[str, Due]]:
@@ -233,7 +221,7 @@ def retry(mission: str) -> Program:
         else:
             yield from _not_backing_off_any_more(world, waiting)
 
-    return settle_unattended(mission), step
+    return *settle_unattended(mission), finish_moves, step
 
 
 def _not_backing_off_any_more(world: World, waiting: Cell) -> Iterator[Move]:
@@ -246,10 +234,7 @@ def _not_backing_off_any_more(world: World, waiting: Cell) -> Iterator[Move]:
     renewed = waiting._replace(life=life)
     born = born.drop(waiting).put(renewed)
     new = renewed._replace(state="queued", due=None)
-    if _taken(born, new):
-        yield Move((world, born), (done(4),))
-    else:
-        yield Move((world, born, born.drop(renewed).put(new)), (done(0),))
+    yield moved((world,), born, renewed, new)
 
 
 @lru_cache(MOST_KEPT)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from functools import lru_cache
 
-from tests.machines.admission import recover, settle_unattended
+from tests.machines.admission import recover, settle_claims
 from tests.machines.world import MOST_KEPT, Cell, Done, Move, Now, Program, Run, Step, World, done
 
 _OPEN = ("queued", "waiting", "parked")
@@ -18,12 +18,12 @@ _Act = Callable[[World, Cell], list[list[World]]]
 @lru_cache(MOST_KEPT)
 def cancel(mission: str) -> Program:
     """Take an approval back."""
-    return settle_unattended(mission), *_cancelled(mission, alone=True)
+    return settle_claims(mission), *_cancelled(mission, alone=True)
 
 
 def wish(mission: str) -> Program:
     """The same, of a mission that runs; its end is yet to come."""
-    return settle_unattended(mission), *_cancelled(mission, alone=False)
+    return settle_claims(mission), *_cancelled(mission, alone=False)
 
 
 @lru_cache(MOST_KEPT)
@@ -134,7 +134,7 @@ def cancel_all(pattern: str) -> Program:
         together = [mission for mission in missions if mission not in claimed]
         steps: list[Step | Done] = []
         for mission in (one for one in missions if one in claimed):
-            steps += [settle_unattended(mission), *_cancelled(mission, alone=False)]
+            steps += [settle_claims(mission), *_cancelled(mission, alone=False)]
         for way in taken_back(world, together):
             yield Move(way, (*steps, done(0, 1)))
 

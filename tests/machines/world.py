@@ -113,6 +113,8 @@ class World(NamedTuple):
     alive: frozenset[tuple[str, int]] = frozenset()
     """Mission and run of every claim whose keeper lives."""
     lives: int = 0
+    moving: tuple[tuple[Cell, Cell], ...] = ()
+    """What got its content and not yet its name: as it lies there, and as it will."""
 
     def of(self, mission: str, *states: str) -> list[Cell]:
         """A mission's entries in these states (`LIVE` when none are named), in order."""
@@ -176,6 +178,10 @@ class World(NamedTuple):
     def drop_run(self, run: Run) -> World:
         """Without a run that came to nothing."""
         return self._replace(runs=tuple(one for one in self.runs if one[:2] != run[:2]))
+
+    def half_moved(self, old: Cell, new: Cell) -> World:
+        """With a note of an entry that has its content and not yet its name."""
+        return self._replace(moving=tuple(sorted((*self.moving, (old, new)), key=repr)))
 
     def set_aside(self, name: str) -> World:
         """With one more file in the quarantine."""

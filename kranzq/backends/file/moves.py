@@ -1,7 +1,8 @@
 """Moves of entries that nobody has claimed: into waiting and out of it, aside for a person and back, to another name.
 
-Each is one rename. Where content changes as well it is exchanged first, under the present name, so whatever a kill
-leaves is one whole entry in one place. `change` must be held for all of them.
+Each is one rename. Where content changes as well it is exchanged first, under the present name, and a note of both
+steps lies beside it: a kill leaves one whole entry in one place, and whoever comes next ends what was begun. `change`
+must be held for all of them but `finish_moves`.
 """
 
 from __future__ import annotations
@@ -9,9 +10,11 @@ from __future__ import annotations
 import contextlib
 
 from kranzq.backends.file import aside
+from kranzq.backends.file.change import change
 from kranzq.backends.file.entries import folder_of, place_of
 from kranzq.backends.file.folders import Folders, names_in
 from kranzq.backends.file.layout import EntryName, entry_name, parse_entry_name, parse_waiting_name, waiting_name
+from kranzq.backends.file.rewriting import Note, are_unfinished, digest_of, finish, forget, keep
 from kranzq.disk import atomic
 from kranzq.disk.read import ENTRY_LIMIT, Unreadable, read_regular
 from kranzq.errors import UnsafePath
@@ -72,9 +75,13 @@ class Moves:
         if stays_parked:
             aside.set_why(self.folders, name.text, aside.why(self.folders, place.name))
         text = _name_in(name, to, due_ms)
+        data = render(entry)
         moves = place.state is not to or text != place.name
+        note = Note(place.state, place.name, to, text, digest_of(data)) if moves else None
+        kept = ""
         try:
-            atomic.exchange_content(fd, place.name, render(entry))
+            kept = keep(self.folders, note) if note is not None else ""
+            atomic.exchange_content(fd, place.name, data)
             if moves:
                 _move(self.folders, place, name, to, due_ms)
         except OSError as fault:
@@ -83,11 +90,30 @@ class Moves:
                     atomic.exchange_content(fd, place.name, before)
             if stays_parked and not isinstance(fault, FileExistsError):
                 self._forget_why(name.text)
+            forget(self.folders, kept)
             raise
         if moves and place.state is State.PARKED:
             self._forget_why(place.name)
         _sync(self.folders, place.state, to)
+        forget(self.folders, kept)
         return place_of(name, to, text, due_ms if to is State.WAITING else None)
+
+    def finish_moves(self) -> None:
+        """Take the second step of every `rewrite` that was killed after its first; takes `change` itself."""
+        if are_unfinished(self.folders):
+            with change(self.folders):
+                finish(self.folders, self._finish)
+
+    def _finish(self, note: Note) -> None:
+        from_fd, to_fd = folder_of(self.folders, note.state), folder_of(self.folders, note.to)
+        if note.to is State.WAITING:
+            to_fd = self.folders.made("waiting")
+        if from_fd is None or to_fd is None:
+            return
+        atomic.move(from_fd, note.name, to_fd, note.new_name)
+        if note.state is State.PARKED:
+            self._forget_why(note.name)
+        _sync(self.folders, note.state, note.to)
 
     def _forget_why(self, name: str) -> None:
         """Remove the reason of what is parked no more; one that cannot be is a bad file, and the next turn's."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from kranzq.backends.file import rewriting
 from kranzq.backends.file.backend import FileQueue
 from kranzq.disk import atomic
 from kranzq.errors import UnsafePath
@@ -217,3 +219,103 @@ def test_what_cannot_be_set_aside_leaves_no_reason(
         queue.set_aside(place(queue), "why")
 
     assert names(tmp_path, "parked") == []
+
+
+class Killed(BaseException):
+    """What a kill is to the calls behind it: nothing is done any more."""
+
+
+def die(*_: object, **__: object) -> None:
+    """Instead of a call that a kill came before."""
+    raise Killed
+
+
+@pytest.mark.parametrize("step", ["exchange_content", "move"])
+@pytest.mark.parametrize("to", [State.PARKED, State.QUEUED, State.WAITING])
+def test_b41_a_rewrite_that_was_killed_is_whole_or_was_not(
+    queue: FileQueue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, to: State
+) -> None:
+    """Before its content changed nothing is done; from then on both content and name are, once somebody looks."""
+    queue.set_aside(place(queue), "for later")
+    old = place(queue)
+    entry = replace(make_entry(priority=0, number=9), own=Own(id="1" * 32, timeout_seconds=7.0))
+    with monkeypatch.context() as patch:
+        patch.setattr(atomic, step, die)
+        with pytest.raises(Killed):
+            queue.rewrite(old, entry, to, LATE_MS if to is State.WAITING else None)
+    monkeypatch.setattr("kranzq.backends.file.moves.change", lambda _: contextlib.nullcontext())  # the fixture holds it
+    queue.finish_moves()
+    found = place(queue)
+    read = queue.read(found)
+
+    assert read is not None
+    assert read.own is not None
+    if step == "move":
+        assert (found.state, found.number, read.own.timeout_seconds) == (to, 9, 7.0)
+    else:
+        assert (found, read.own.timeout_seconds) == (old, None)
+    left = [name for name in os.listdir(tmp_path / ".kranz/queue") if name.startswith(".moving.")]
+    reasons = [name for name in names(tmp_path, "parked") if name.endswith(".why.json")]
+    assert left == []
+    assert reasons == ([f"{found.name}.why.json"] if found.state is State.PARKED else [])
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"{}",
+        b"[" * 5000,
+        b'{"state": "claimed", "name": "002-00000000000000000000-m-1.json", "to": "queued", "newName": "x"}',
+        b'{"state": "parked", "name": "../../x.json", "to": "queued", "newName": "002-1-m.json", "digest": ""}',
+    ],
+)
+def test_a_note_that_is_none_moves_nothing(
+    queue: FileQueue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data: bytes
+) -> None:
+    """It is removed, whoever wrote it."""
+    (tmp_path / ".kranz/queue/.moving.0").write_bytes(data)
+    here = place(queue)
+    monkeypatch.setattr("kranzq.backends.file.moves.change", lambda _: contextlib.nullcontext())
+    queue.finish_moves()
+
+    assert place(queue) == here
+    assert not (tmp_path / ".kranz/queue/.moving.0").exists()
+
+
+@pytest.mark.parametrize("known", [True, None])
+def test_a_note_that_git_tracks_is_nobodys(
+    queue: FileQueue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, known: bool | None
+) -> None:
+    """A clone could bring one along that lets parked work run; where nobody can tell nothing is moved either."""
+    queue.set_aside(place(queue), "for later")
+    old = place(queue)
+    data = (tmp_path / ".kranz/queue/parked" / old.name).read_bytes()
+    note = rewriting.Note(State.PARKED, old.name, State.QUEUED, old.name, rewriting.digest_of(data))
+    (tmp_path / ".kranz/queue/.moving.0").write_bytes(note.render())
+    monkeypatch.setattr("kranzq.backends.file.moves.change", lambda _: contextlib.nullcontext())
+    with monkeypatch.context() as patch:
+        patch.setattr("kranzq.disk.tracked.is_tracked", lambda *_: known)
+        queue.finish_moves()
+
+    assert place(queue) == old
+    queue.finish_moves()
+    assert place(queue).state is State.QUEUED
+
+
+def test_a_note_of_content_that_changed_since_moves_nothing(
+    queue: FileQueue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody has edited the entry after the kill: what it says counts, and where it lies."""
+    old = place(queue)
+    entry = replace(make_entry(number=9), own=Own(id="1" * 32, timeout_seconds=7.0))
+    with monkeypatch.context() as patch:
+        patch.setattr(atomic, "move", die)
+        with pytest.raises(Killed):
+            queue.rewrite(old, entry, State.QUEUED, None)
+    queue.rewrite(old, replace(make_entry(number=old.number), own=Own(id="2" * 32)), State.QUEUED, None)
+    monkeypatch.setattr("kranzq.backends.file.moves.change", lambda _: contextlib.nullcontext())
+    queue.finish_moves()
+
+    assert place(queue) == old
+    assert [name for name in os.listdir(tmp_path / ".kranz/queue") if name.startswith(".moving.")] == []
