@@ -18,7 +18,7 @@ from kranzq.dispatch.admission import InboxQueue, admit_inbox
 from kranzq.dispatch.inputs import Inputs
 from kranzq.dispatch.request import Request, check
 from kranzq.dispatch.unattended import finish_cancel, settle_claims
-from kranzq.errors import Conflict, StoreUnavailable, UsageFault
+from kranzq.errors import Conflict, KranzqError, StoreUnavailable, UsageFault
 from kranzq.model.checkout import Checkout
 from kranzq.model.claim import Place
 from kranzq.model.clock import Clock, SystemClock, rfc3339
@@ -169,19 +169,40 @@ class _Approval:
 
     def enqueue(self) -> Approved:
         """Make the entry, or say what is there."""
-        entry = self._signed()
-        with self._undo:
-            try:
-                accepted = self._enqueued(entry)
-            except _HasEnded as ended:
-                there = replace(entry, number=ended.record.number)
-                return Approved(there, created=False, state=State.GONE, last=ended.record)
-            if accepted.created:
-                self._undo.pop_all()
+        entry, made = self._signed(), False
+        try:
+            accepted = self._enqueued(entry)
+            made = accepted.created
+            if made:
                 self._inputs.forget_old()
             else:
                 self._refuse_other_files(accepted.state.value)
+        except _HasEnded as ended:
+            there = replace(entry, number=ended.record.number)
+            return Approved(there, created=False, state=State.GONE, last=ended.record)
+        except BaseException:
+            made = made or self._is_made(entry)
+            raise
+        finally:
+            if not made:
+                self._undo.close()
         return Approved(accepted.entry, accepted.created, accepted.state, after_run=self._after_run)
+
+    def _is_made(self, entry: Entry) -> bool:
+        """Whether the entry is there, or was: whoever makes it can be interrupted between any two lines.
+
+        Where nobody can tell, what belongs to it stays: a mission without its input is worse than input without one.
+        """
+        assert entry.own is not None
+        try:
+            there = filter(None, map(self._queue.read, self._queue.places(self._mission)))
+            if any(one.own is not None and one.own.id == entry.own.id for one in there):
+                return True
+            runs = _runs(self._approver, self._mission)
+            records = runs.records(self._mission) if runs is not None else ()
+            return any(record.entry.id == entry.own.id for record in records)
+        except (KranzqError, OSError):
+            return True
 
     def _enqueued(self, entry: Entry) -> Accepted[Entry, State]:
         """The queue tells when there is something to settle first; that there mostly is none, one look finds out."""

@@ -58,11 +58,17 @@ def _withdraw(approver: Approver) -> None:
     assert remove(approver.queue, M1) == 1
 
 
-def _ended(approver: Approver, fate: Fate, outcome: Outcome = Outcome.SUCCEEDED, number: int = 0) -> None:
+def _ended(
+    approver: Approver,
+    fate: Fate,
+    outcome: Outcome = Outcome.SUCCEEDED,
+    number: int = 0,
+    entry_id: str = "0" * 32,
+) -> None:
     runs = Runs(approver.checkout, approver.queue.kranz_fd)
     with runs.new(M1) as folder:
         record = RunRecord(
-            "mission", M1, folder.run, "ended", "0" * 32, EntryIdentity("0" * 32, "n", 1, None), "c", number, me()
+            "mission", M1, folder.run, "ended", "0" * 32, EntryIdentity(entry_id, "n", 1, None), "c", number, me()
         )
         folder.write(replace(record, outcome=outcome, fate=fate), sync=False)
 
@@ -184,6 +190,35 @@ def test_a_repeat_leaves_files_and_binding_alone(approver: Approver) -> None:
     with pytest.raises(Conflict, match="another input file p"):
         approve(approver, replace(request, files={"p": b"2"}))
     assert Path(approver.checkout.missions, "m1/input/p").read_bytes() == b"1"
+    assert approver.queue.binding(M1) == ("tracker", "T-7")
+
+
+@pytest.mark.parametrize("meanwhile", ["queued", "claimed", "ended"])
+def test_what_belongs_to_an_entry_stays_when_its_making_was_interrupted(
+    approver: Approver, monkeypatch: pytest.MonkeyPatch, meanwhile: str
+) -> None:
+    """Ctrl-C may come when the entry is there and the call has not returned: it has its files, and is bound."""
+    request = replace(_request(), files={"prompt.md": b"do it"}, source=("tracker", "T-7"))
+    publish = atomic.publish
+
+    def interrupted(dir_fd: int, name: str, data: bytes, *, mode: int = 0o600) -> os.stat_result:
+        done = publish(dir_fd, name, data, mode=mode)
+        if name.endswith("m1.json"):
+            entry = parse(data)
+            assert entry.own is not None
+            if meanwhile == "claimed":
+                os.rename(name, f"{name}.claimed.1.{'0' * 16}", src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
+            elif meanwhile == "ended":
+                os.unlink(name, dir_fd=dir_fd)
+                _ended(approver, Retire(), entry_id=entry.own.id)
+            raise KeyboardInterrupt
+        return done
+
+    monkeypatch.setattr(atomic, "publish", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        approve(approver, request)
+
+    assert Path(approver.checkout.missions, "m1/input/prompt.md").read_bytes() == b"do it"
     assert approver.queue.binding(M1) == ("tracker", "T-7")
 
 
