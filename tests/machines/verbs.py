@@ -42,12 +42,13 @@ def enqueue(wanted: Wanted) -> Program:
             return
         bound = world._replace(sources=world.sources | {(mission, "bound")}) if wanted.source else world
         named = bound.named(bound.next_number(mission))
+        taken_back = named._replace(sources=world.sources)  # whoever is interrupted unbinds it; the number stays taken
         born, life = named.new_life()
         for due in now.is_due(job.not_before):
             place: tuple[str, Due] = ("queued", None) if due else ("waiting", job.not_before)
             state, at = ("waiting", None) if job.after else place
             cell = Cell(state, mission, wanted.priority, named.seq, job, life, at)
-            yield Move((world, bound, named, born.put(cell)), (done(0),))
+            yield Move((world, bound, named, taken_back, born.put(cell)), (done(0),))
 
     return admit_inbox, *settle_unattended(wanted.mission), step
 
