@@ -1,35 +1,24 @@
 """Watching the queue's directory: a hint that saves waiting, never the truth. The scan is the truth.
 
-Watchdog tells nothing when its thread dies, when the kernel's queue overflows or when the directory is replaced, so
-`is_sound` is asked at each tick, and the timer of the loop bounds every delay.
+A watch tells nothing when the kernel's queue overflows, when the directory is replaced or when a thread of watchdog
+dies, so `is_sound` is asked at each tick, and the timer of the loop bounds every delay.
 """
 
 from __future__ import annotations
 
-import contextlib
-import logging
 import os
 import stat
+import sys
 import time
-
-from watchdog.events import (
-    DirDeletedEvent,
-    DirMovedEvent,
-    FileClosedEvent,
-    FileCreatedEvent,
-    FileMovedEvent,
-    FileSystemEvent,
-    FileSystemEventHandler,
-)
-from watchdog.observers import Observer
-from watchdog.observers.api import BaseObserver
-from watchdog.observers.inotify_move_event_grouper import InotifyMoveEventGrouper
+from typing import TYPE_CHECKING
 
 from kranzq.daemon.wake import Wake
 from kranzq.disk.atomic import make_folder
 from kranzq.disk.read import open_folder
 
-logging.getLogger("watchdog").setLevel(logging.CRITICAL)  # what it would print, `is_sound` finds out
+if TYPE_CHECKING:
+    from kranzq.daemon.inotify import Inotify
+    from kranzq.daemon.observed import Observed
 
 HEARD = frozenset({".stop", ".paused"})
 """Names with a leading dot that are for us; all others are dropped before anything else."""
@@ -51,7 +40,7 @@ class Watcher:
         self._path = path
         self._paths = (path, *(f"{path}/{name}" for name in INSIDE))
         self._wake = wake
-        self._observer: BaseObserver | None = None
+        self._watch: Inotify | Observed | None = None
         self._keys: dict[str, tuple[int, int] | None] = {}
         self._glance: tuple[tuple[int, int, int] | None, ...] = ()
         self._glanced_at = 0.0
@@ -60,13 +49,11 @@ class Watcher:
     @property
     def watching(self) -> str:
         """`events` or `polling`."""
-        return "events" if self._observer is not None else "polling"
+        return "events" if self._watch is not None else "polling"
 
     def start(self) -> None:
         """Begin to watch, or say in `why_polling` why only the timer will tell."""
         self.stop()
-        # an unpaired rename out of the directory would hold back every event behind it for half a second
-        InotifyMoveEventGrouper.delay = 0.0
         try:
             queue = open_folder(self._path)
             try:
@@ -74,27 +61,33 @@ class Watcher:
                     make_folder(name, dir_fd=queue)
             finally:
                 os.close(queue)
-            inside = [f"{self._path}/{name}" for name in INSIDE]
-            observer = Observer()
-            keys = {path: _key_of(path) for path in (self._path, *inside)}
-            for path in (path for path, key in keys.items() if key is not None):
-                observer.schedule(
-                    _Handler(self._wake),
-                    path,
-                    event_filter=[FileCreatedEvent, FileMovedEvent, FileClosedEvent, DirDeletedEvent, DirMovedEvent],
-                )
-            observer.start()
+            keys = {path: _key_of(path) for path in self._paths}
+            self._watch = self._begun([path for path, key in keys.items() if key is not None])
         except OSError as fault:
             self.why_polling = f"{self._path} cannot be watched: {fault.strerror or fault}"
             return
-        self._observer, self._keys, self.why_polling = observer, keys, None
+        self._keys, self.why_polling = keys, None
+
+    def _begun(self, paths: list[str]) -> Inotify | Observed:
+        if not _has_inotify():
+            from kranzq.daemon.observed import Observed  # noqa: PLC0415 - each only where it is used
+
+            return Observed(paths, HEARD, self._wake)
+        from kranzq.daemon.inotify import Inotify  # noqa: PLC0415 - as above
+
+        watch = Inotify(paths, HEARD)
+        try:
+            self._wake.follow(watch)
+        except OSError:
+            watch.close()
+            raise
+        return watch
 
     def is_sound(self) -> bool:
         """Whether the watch is alive and still on the directories that have the paths now."""
-        if self._observer is None:
+        if self._watch is None:
             return self.why_polling is not None
-        alive = self._observer.is_alive() and all(emitter.is_alive() for emitter in self._observer.emitters)
-        return alive and all(_key_of(path) == key for path, key in self._keys.items())
+        return self._watch.alive and all(_key_of(path) == key for path, key in self._keys.items())
 
     def remember(self) -> None:
         """Cast a glance, just before the names are read: what changes from then on is new."""
@@ -110,11 +103,14 @@ class Watcher:
 
     def stop(self) -> None:
         """End the watch."""
-        observer, self._observer = self._observer, None
-        if observer is not None:
-            with contextlib.suppress(Exception):  # a watch that died already has nothing to end
-                observer.stop()
-                observer.join(1.0)
+        watch, self._watch = self._watch, None
+        if watch is not None:
+            self._wake.leave()
+            watch.close()
+
+
+def _has_inotify() -> bool:
+    return sys.platform == "linux"
 
 
 def _key_of(path: str) -> tuple[int, int] | None:
@@ -133,17 +129,3 @@ def _changed_of(path: str) -> tuple[int, int, int] | None:
     except OSError:
         return None
     return seen.st_dev, seen.st_ino, seen.st_mtime_ns
-
-
-class _Handler(FileSystemEventHandler):
-    """Only sets the wake-up: an exception here would end the watch without a word."""
-
-    def __init__(self, wake: Wake) -> None:
-        self._wake = wake
-
-    def dispatch(self, event: FileSystemEvent) -> None:
-        """Look at the name and nothing else."""
-        paths = (os.fsdecode(event.src_path), os.fsdecode(event.dest_path))
-        names = [os.path.basename(path) for path in paths if path]
-        if event.is_directory or any(not name.startswith(".") or name in HEARD for name in names):
-            self._wake.set()

@@ -24,9 +24,9 @@ pytestmark = pytest.mark.slow
 DEAF = """
 import sys
 from kranzq.cli.main import run
-from kranzq.daemon import wake, watch
-waits, wait = open(sys.argv[1], "w", buffering=1), wake.Wake.wait
-watch._Handler.dispatch = lambda self, event: None
+from kranzq.daemon import inotify, wake
+waits, wait, take = open(sys.argv[1], "w", buffering=1), wake.Wake.wait, inotify.Inotify.take
+inotify.Inotify.take = lambda self: take(self) and False
 wake.Wake.wait = lambda self, seconds: (print(seconds, file=waits), wait(self, seconds))[1]
 sys.exit(run(sys.argv[2:]))
 """
