@@ -57,11 +57,14 @@ order by i.priority desc, i.seq limit :most;
 -- name: seen
 insert into kranzq_seen (target, first_at) values (:target, :wall) on conflict do nothing;
 
+-- As a subquery of `in` the limit could count for each row anew.
 -- name: prune
-delete from kranzq_items where seq in (
+with gone as materialized (
     select seq from kranzq_items where state in ('done', 'failed', 'cancelled') and updated_at < :before
-    limit :most for update skip locked)
-returning id;
+    limit :most for update skip locked
+)
+delete from kranzq_items i using gone where i.seq = gone.seq
+returning i.id;
 
 -- name: counts
 select state, count(*) as many from kranzq_items group by state;

@@ -32,7 +32,9 @@ order by created_at, id;
 -- name: presence_release
 delete from kranzq_presence where holder = :holder and (:every = 1 or id = :id) and expires_at > kranzq_now() returning *;
 
--- Rows that somebody renews at this moment are left alone.
+-- Rows that somebody renews at this moment are left alone. As a subquery of `in` the limit could count for each row anew.
 -- name: presence_purge
-delete from kranzq_presence where id in (
-    select id from kranzq_presence where expires_at <= kranzq_now() order by expires_at limit :most for update skip locked);
+with gone as materialized (
+    select id from kranzq_presence where expires_at <= kranzq_now() order by expires_at limit :most for update skip locked
+)
+delete from kranzq_presence p using gone where p.id = gone.id;
