@@ -47,11 +47,16 @@ def rows(server: psycopg.Connection) -> int:
     return int(found[0])
 
 
-def forbid_all_plans_but_row_by_row(server: psycopg.Connection) -> None:
-    """From the next connection on the server has to join by looking for each row."""
+@contextlib.contextmanager
+def all_plans_but_row_by_row_forbidden(server: psycopg.Connection) -> Iterator[None]:
+    """For new connections: the server has to join by looking for each row."""
     (name,) = server.execute("select current_database()").fetchone() or ("",)
     for kind in ("hashjoin", "mergejoin", "hashagg", "sort", "material"):
         server.execute(f'alter database "{name}" set enable_{kind} = off'.encode())
+    try:
+        yield
+    finally:
+        server.execute(f'alter database "{name}" reset all'.encode())
 
 
 @pytest.mark.parametrize("plan", ["as it comes", "row by row"])
@@ -62,15 +67,15 @@ def test_ten_thousand_expired_rows_go_in_small_batches(
 
     Whatever plan the server makes of its guesses, also one that asks a subquery for each row.
     """
-    if plan == "row by row":
-        forbid_all_plans_but_row_by_row(server)
+    forbidden = all_plans_but_row_by_row_forbidden(server) if plan == "row by row" else contextlib.nullcontext()
+    with forbidden:
         store._database.close()
-    server.execute(INSERT, {"ends": 1000, "count": 10_000})
-    assert (store.live(), store.about(Question("o/r-1")), store.release(ANN, "id-1")) == ([], [], [])
-    claim = store.put(NewPresence(ANN, SRV)).claim
+        server.execute(INSERT, {"ends": 1000, "count": 10_000})
+        assert (store.live(), store.about(Question("o/r-1")), store.release(ANN, "id-1")) == ([], [], [])
+        claim = store.put(NewPresence(ANN, SRV)).claim
 
-    assert rows(server) == 10_000 - 2 * PURGED_AT_ONCE + 1
-    assert store.live() == [claim]
+        assert rows(server) == 10_000 - 2 * PURGED_AT_ONCE + 1
+        assert store.live() == [claim]
 
 
 def test_claims_are_found_by_indexes(store: SqlPresence, server: psycopg.Connection) -> None:
