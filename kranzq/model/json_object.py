@@ -24,5 +24,16 @@ def lined(value: Mapping[str, object], indent: str, *, outer: str = "", ascii_on
     as long, for files that are written at each claim.
     """
     encode = _ASCII if ascii_only else _TEXT
-    lines = [f"{outer}{indent}{encode(key)}: {encode(one)}" for key, one in value.items()]
+    lines = [f"{outer}{indent}{encode(key)}: {_plain(one) or encode(one)}" for key, one in value.items()]
     return "{\n" + ",\n".join(lines) + f"\n{outer}}}"
+
+
+def _plain(value: object) -> str:
+    """The JSON of what is neither text nor nested; "" of all else. For these an encoder is made at each call."""
+    if value is None:
+        return "null"
+    if type(value) is int:
+        return str(value)
+    if type(value) is bool:
+        return "true" if value else "false"
+    return ""
