@@ -69,7 +69,7 @@ class Watcher:
         self._keys, self.why_polling = keys, None
 
     def _begun(self, paths: list[str]) -> Inotify | Observed:
-        if not _has_inotify():
+        if not has_inotify():
             from kranzq.daemon.observed import Observed  # noqa: PLC0415 - each only where it is used
 
             return Observed(paths, HEARD, self._wake)
@@ -109,7 +109,8 @@ class Watcher:
             watch.close()
 
 
-def _has_inotify() -> bool:
+def has_inotify() -> bool:
+    """Whether the kernel's own watch is used."""
     return sys.platform == "linux"
 
 

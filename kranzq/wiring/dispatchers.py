@@ -30,6 +30,8 @@ _OF_DISPATCHERS = (
     "kranzq.wiring",
 )
 _OF_ITEMS = ("kranzq.backends.sql", "kranzq.leases")
+_WITH_ITEMS, _ELSEWHERE = "kranzq.daemon.item_watch", "kranzq.daemon.observed"
+"""Modules that import watchdog: the one where items are served, the other where the kernel's own watch is not used."""
 
 if TYPE_CHECKING:
     from kranzq.config import Config
@@ -106,9 +108,14 @@ def import_all(*, items: bool) -> None:
     What it imported later would be missing then, or be of another version than all the rest of it. `items`: it serves
     the work queue too.
     """
+    from kranzq.daemon.watch import has_inotify
+
+    needless = {name for name, is_needed in ((_WITH_ITEMS, items), (_ELSEWHERE, not has_inotify())) if not is_needed}
     for package in (*_OF_DISPATCHERS, *(_OF_ITEMS if items else ())):
         path = importlib.import_module(package).__path__
         for module in pkgutil.iter_modules(path, f"{package}."):
+            if module.name in needless:
+                continue
             with contextlib.suppress(ImportError) if package in _OF_ITEMS else contextlib.nullcontext():
                 importlib.import_module(module.name)  # of two engines one may not be installed
     if items:

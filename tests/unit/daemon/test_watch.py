@@ -27,7 +27,7 @@ UNHEARD = 0.1
 @pytest.fixture(params=["inotify", "watchdog"])
 def watcher(request: pytest.FixtureRequest, queue: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Watcher]:
     """A watch that has begun, of either kind."""
-    monkeypatch.setattr(watch, "_has_inotify", lambda: request.param == "inotify")
+    monkeypatch.setattr(watch, "has_inotify", lambda: request.param == "inotify")
     wake = Wake()
     one = Watcher(str(queue), wake)
     one.start()
@@ -147,7 +147,7 @@ def test_a_queue_that_is_another_one_is_watched_no_more(watcher: Watcher, queue:
             queue.rename(queue.with_name("elsewhere"))
             queue.mkdir()
 
-    assert _wake_of(watcher).wait(HEARD if watch._has_inotify() else 0.0) or not watch._has_inotify()
+    assert _wake_of(watcher).wait(HEARD if watch.has_inotify() else 0.0) or not watch.has_inotify()
     wait_for(lambda: not watcher.is_sound(), "the watch is known to be over", seconds=HEARD)
     queue.mkdir(exist_ok=True)
     watcher.start()
