@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Mapping
 
+from kranzq.disk.atomic import store_fault
 from kranzq.disk.read import Unreadable, read_regular
 from kranzq.errors import BadSetting, UnsafePath
 from kranzq.trust.key import base_dir
@@ -44,7 +45,7 @@ def read_settings(path: str) -> dict[str, object]:
     try:
         content = read_regular(os.path.realpath(path), limit=FILE_LIMIT)
     except Unreadable as fault:
-        raise UnsafePath(path, fault.why) from fault
+        raise (store_fault(path, fault.lacking) if fault.lacking else UnsafePath(path, fault.why)) from fault
     if content is None:
         if os.path.lexists(path):
             raise UnsafePath(path, "it is a link to nothing")

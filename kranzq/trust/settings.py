@@ -10,8 +10,9 @@ import hashlib
 import os
 from typing import Literal
 
+from kranzq.disk.atomic import store_fault
 from kranzq.disk.modes import counts
-from kranzq.disk.read import Unreadable, open_folder, read_regular
+from kranzq.disk.read import LACKING, Unreadable, open_folder, read_regular
 from kranzq.model.frozen import frozen
 from kranzq.trust.approval import Approvals
 
@@ -48,11 +49,16 @@ class SettingsSeen:
 
 
 def look_at_settings(root: str, approvals: Approvals) -> SettingsSeen:
-    """The settings of the checkout at the canonical path `root`. Changes nothing on disk."""
+    """The settings of the checkout at the canonical path `root`. Changes nothing on disk.
+
+    Raises StoreUnavailable for want of descriptors or memory: settings that are there would not count.
+    """
     path = f"{root}/.kranz/{NAME}"
     try:
         kranz = open_folder(f"{root}/.kranz")
-    except OSError:
+    except OSError as fault:
+        if fault.errno in LACKING:
+            raise store_fault(path, fault) from fault
         return SettingsSeen(path, "none")
     try:
         found = read_regular(NAME, dir_fd=kranz, limit=LIMIT)
@@ -63,6 +69,8 @@ def look_at_settings(root: str, approvals: Approvals) -> SettingsSeen:
         if found.stat.st_mode & _WRITABLE_BY_ALL:
             return SettingsSeen(path, "refused", why="everybody may write it")
     except Unreadable as fault:
+        if fault.lacking is not None:
+            raise store_fault(path, fault.lacking) from fault
         return SettingsSeen(path, "refused", why=fault.why)
     finally:
         os.close(kranz)

@@ -16,7 +16,7 @@ import stat
 from collections.abc import Iterator
 
 from kranzq.disk.atomic import put_over, remove, store_fault
-from kranzq.disk.read import RECORD_LIMIT, Unreadable, read_regular
+from kranzq.disk.read import LACKING, RECORD_LIMIT, Unreadable, read_regular
 from kranzq.errors import Conflict, KranzqError, NotFound, UnsafePath
 from kranzq.model.tokens import is_token
 
@@ -39,6 +39,8 @@ def kept_in(path: str, token: str) -> Iterator[None]:
     try:
         fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as fault:
+        if fault.errno in LACKING:
+            raise store_fault(path, fault) from fault
         raise NotFound(f"{folder} is no directory that can be opened: {fault.strerror}.", "Make it first.") from fault
     try:
         _check_replaceable(fd, path)
@@ -67,6 +69,8 @@ def _check_replaceable(dir_fd: int, path: str) -> None:
     try:
         content = read_regular(os.path.basename(path), dir_fd=dir_fd)
     except Unreadable as fault:
+        if fault.lacking is not None:
+            raise store_fault(path, fault.lacking) from fault
         raise UnsafePath(path, fault.why, "Name another file; nothing was changed.") from fault
     if content is None:
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from kranzq.config.checkout import Renewal, changes, load
-from kranzq.errors import BadSetting
+from kranzq.config.files import read_settings
+from kranzq.errors import BadSetting, StoreUnavailable
 from kranzq.events import Event, Warned, subscribe
 from kranzq.trust.approval import Approvals
 from kranzq.trust.settings import look_at_settings
@@ -184,3 +186,36 @@ def test_settings_that_cannot_be_read_any_more_change_nothing(
 
     assert renewal.changed() is None
     assert "the settings stay as they were" in warned[-1]
+
+
+@pytest.mark.parametrize("name", [".kranz", "kranzq.toml"])
+def test_for_want_of_descriptors_settings_are_not_taken_for_missing_or_refused(
+    root: str, approvals: Approvals, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Without them a mission would begin under others; whoever asks is told, and asks again."""
+    allow(root, approvals)
+    opens = os.open
+
+    def none_left(path: str, *words: object, **named: object) -> int:
+        if os.path.basename(path) == name:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), path)
+        return opens(path, *words, **named)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(os, "open", none_left)
+    with pytest.raises(StoreUnavailable, match="Too many open files"):
+        look_at_settings(root, approvals)
+
+
+def test_for_want_of_descriptors_the_users_own_file_is_not_called_unsafe(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody is sent to mend a good file."""
+    own = tmp_path / "config.toml"
+    own.write_text(TOML)
+
+    def none_left(path: str, *_: object, **__: object) -> int:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), path)
+
+    monkeypatch.setattr(os, "open", none_left)
+    with pytest.raises(StoreUnavailable, match="Too many open files"):
+        read_settings(str(own))
