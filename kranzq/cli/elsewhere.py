@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from kranzq.cli import elsewhere_told as told
 from kranzq.cli.elsewhere_waiting import refuse_inside_mission_of, wait_for_end
-from kranzq.cli.say import complain, say, say_json
+from kranzq.cli.say import complain, is_screen, say, say_json
 from kranzq.cli.showing import history_text, listing_text, sink, status_text, why_text
 from kranzq.cli.which_server import missions_at
 from kranzq.dispatch.output import PIECE, TAIL_LIMIT
@@ -23,11 +23,16 @@ if TYPE_CHECKING:
 
 MOST_RUNS = 1000
 """Of a history at a time; a server gives no more."""
-_THERE = "What is to be typed is meant for the machine of the server."
+THERE = "What is to be typed is meant for the machine of the server."
 
 
-def list_(server: str, *, parked: bool, everything: bool, as_json: bool) -> None:
-    """What waits."""
+def list_(server: str, *, parked: bool, everything: bool, as_json: bool, every_s: float | None = None) -> None:
+    """What waits; on a terminal every so many seconds, if that was asked for."""
+    if is_screen() and not as_json:
+        from kranzq.cli.screen.elsewhere import show_listing
+
+        show_listing(server, every_s, parked=parked, everything=everything)
+        return
     with missions_at(server) as missions:
         found = missions.listing(parked=parked, everything=everything)
     if as_json:
@@ -38,8 +43,13 @@ def list_(server: str, *, parked: bool, everything: bool, as_json: bool) -> None
     _say_there(any(one.advice for one in shown.entries))
 
 
-def status(server: str, *, as_json: bool) -> None:
-    """What runs, and what needs a person."""
+def status(server: str, *, as_json: bool, every_s: float | None = None) -> None:
+    """What runs, and what needs a person; on a terminal every so many seconds, if that was asked for."""
+    if is_screen() and not as_json:
+        from kranzq.cli.screen.elsewhere import show_status
+
+        show_status(server, every_s)
+        return
     with missions_at(server) as missions:
         found = missions.status()
     if as_json:
@@ -170,4 +180,4 @@ def _has_ended(missions: RemoteMissions, mission: MissionId, run: int) -> bool:
 
 def _say_there(is_advised: bool) -> None:
     if is_advised:
-        say(_THERE)
+        say(THERE)

@@ -9,7 +9,7 @@ import click
 
 from kranzq.cli.completing import complete_mission
 from kranzq.cli.numbers import Whole
-from kranzq.cli.say import complain, say, say_json
+from kranzq.cli.say import complain, is_screen, say, say_json
 from kranzq.cli.which_server import server_of_missions, server_option
 from kranzq.errors import EXIT_BUSY, EXIT_FAILED, EXIT_LATER, EXIT_NOT_FOUND, NoSuchMission
 from kranzq.model.checkout import Checkout
@@ -21,6 +21,13 @@ if TYPE_CHECKING:
     from kranzq.dispatch.follow import MissionEnd
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="For programs; keys are stable.")
+_WATCH = click.option(
+    "--watch",
+    is_flag=False,
+    flag_value="2s",
+    metavar="[EVERY]",
+    help="On a terminal: again and again, every 2 s or as said; leave with Ctrl-C.",
+)
 _MISSION = click.argument("mission", shell_complete=complete_mission)
 
 
@@ -37,17 +44,25 @@ def _checkout(ctx: click.Context) -> Checkout:
 @server_option
 @click.option("--parked", is_flag=True, help="Only what is parked, with the reasons.")
 @click.option("--all", "everything", is_flag=True, help="Also what is parked or quarantined.")
+@_WATCH
 @click.pass_context
-def list_(ctx: click.Context, as_json: bool, parked: bool, everything: bool) -> None:
+def list_(ctx: click.Context, as_json: bool, parked: bool, everything: bool, watch: str | None) -> None:
     """Show what waits, in order: running, then what may run now, what is not due, and the inbox."""
+    every_s = _every(watch, as_json=as_json)
     if (server := server_of_missions()) is not None:
         from kranzq.cli import elsewhere
 
-        elsewhere.list_(server, parked=parked, everything=everything, as_json=as_json)
+        elsewhere.list_(server, parked=parked, everything=everything, as_json=as_json, every_s=every_s)
+        return
+    missions = Missions(_checkout(ctx))
+    if is_screen() and not as_json:
+        from kranzq.cli.screen.showing import show_listing
+
+        show_listing(lambda: missions.listing(parked=parked, everything=everything), every_s, parked=parked)
         return
     from kranzq.cli.showing import listing_text
 
-    found = Missions(_checkout(ctx)).listing(parked=parked, everything=everything)
+    found = missions.listing(parked=parked, everything=everything)
     if as_json:
         say_json(found.to_json())
     else:
@@ -57,17 +72,25 @@ def list_(ctx: click.Context, as_json: bool, parked: bool, everything: bool) -> 
 @click.command()
 @_JSON
 @server_option
+@_WATCH
 @click.pass_context
-def status(ctx: click.Context, as_json: bool) -> None:
+def status(ctx: click.Context, as_json: bool, watch: str | None) -> None:
     """Show what runs, since when, what waits, whether a daemon is there, and what needs a person."""
+    every_s = _every(watch, as_json=as_json)
     if (server := server_of_missions()) is not None:
         from kranzq.cli import elsewhere
 
-        elsewhere.status(server, as_json=as_json)
+        elsewhere.status(server, as_json=as_json, every_s=every_s)
+        return
+    missions = Missions(_checkout(ctx))
+    if is_screen() and not as_json:
+        from kranzq.cli.screen.showing import show_status
+
+        show_status(missions.overview, every_s)
         return
     from kranzq.cli.showing import status_text
 
-    found = Missions(_checkout(ctx)).status()
+    found = missions.status()
     if as_json:
         say_json(found.to_json())
     else:
@@ -187,6 +210,15 @@ def _end(ctx: click.Context, known: MissionId, seconds: float | None) -> Mission
         if queue is not None and nobody_dispatches(queue, known):
             complain("No daemon runs here, so it may wait for long.", "  Type: kranzq daemon (or once: kranzq drain)")
     return wait_for_end(lambda: open_look_settled(checkout, os.environ, known), checkout, known, timeout_s=seconds)
+
+
+def _every(text: str | None, *, as_json: bool) -> float | None:
+    """The seconds from one look to the next, None where one look was asked for."""
+    if text is None:
+        return None
+    from kranzq.cli.screen.interval import check_watch
+
+    return check_watch(text, as_json=as_json)
 
 
 def _seconds(text: str | None) -> float | None:

@@ -78,6 +78,11 @@ def say_styled(text: str) -> None:
     _echo(text)
 
 
+def is_screen() -> bool:
+    """Whether somebody looks at the standard output, on a terminal that can do more than lines."""
+    return sys.stdout.isatty() and os.environ.get("TERM", "dumb") not in {"", "dumb"}
+
+
 def local_time(seconds: float | None) -> str:
     """A wall time in the local zone, for people."""
     if seconds is None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 def listing_text(found: Listing, *, parked: bool) -> None:
     """The table of entries, then the files that are none."""
-    rows = [(one.mission, str(one.priority), _seq(one), one.state.value, _remark(one)) for one in found.entries]
+    rows = [(one.mission, str(one.priority), _seq(one), one.state.value, remark(one)) for one in found.entries]
     if rows:
         fitted(("MISSION", "PRIO", "SEQ", "STATE", ""), rows)
     elif not found.bad and not found.quarantined:
@@ -49,8 +49,9 @@ def status_text(found: Status, *, where: str = "", version: str = __version__) -
     `where` is the server that was asked, if one was, and `version` its own.
     """
     say_styled(shade(found.repo, bold=True) + clean(f"{f' at {where}' if where else ''}  (kranzq {version})"))
-    say(f"  runs     {_runs(found.busy)}{f'; kranz says {found.kranz}' if found.kranz is not None else ''}")
-    say(f"  daemon   {_daemon(found.daemon)}")
+    now = time.time()
+    say(f"  runs     {runs_text(found.busy, now)}{f'; kranz says {found.kranz}' if found.kranz is not None else ''}")
+    say(f"  daemon   {daemon_text(found.daemon, now)}")
     counts = ", ".join(f"{number} {word}" for word, number in found.counts.items() if number or word == "queued")
     say(f"  queue    {counts}")
     if found.first:
@@ -163,17 +164,18 @@ def _seq(one: Listed) -> str:
     return "-" if one.seq is None else str(one.seq)
 
 
-def _remark(one: Listed) -> str:
+def remark(one: Listed) -> str:
+    """What an entry waits for, or what holds it up."""
     parts = [f"due {local_time(one.due_ms / 1000)}"] if one.due_ms is not None else []
     parts += [f"after {', '.join(one.waiting_for)}"] if one.waiting_for else []
     parts += [one.note] if one.note else []
     return "; ".join(parts)
 
 
-def _runs(busy: BusySeen | None) -> str:
+def runs_text(busy: BusySeen | None, now: float) -> str:
+    """Who has the checkout, and since when; `now` is in wall seconds."""
     if busy is None:
         return "nothing"
-    now = time.time()
     lasts = f", for {duration(now - busy.since)} (since {local_time(busy.since)})" if busy.since is not None else ""
     if busy.by not in {"keeper", "claim"} or busy.mission is None:
         return f"busy: {busy.text}{lasts}"
@@ -187,7 +189,8 @@ def _runs(busy: BusySeen | None) -> str:
     return f"{busy.mission}{run}{lasts}, {process}{keeper}{spoke}"
 
 
-def _daemon(daemon: DaemonSeen | HiddenDaemon | None) -> str:
+def daemon_text(daemon: DaemonSeen | HiddenDaemon | None, now: float) -> str:
+    """Who dispatches; `now` is in wall seconds."""
     match daemon:
         case None:
             return "none"
@@ -197,7 +200,7 @@ def _daemon(daemon: DaemonSeen | HiddenDaemon | None) -> str:
             looked = seconds_of(daemon.last_scan)
             parts = [f"pid {daemon.pid}", f"since {local_time(seconds_of(daemon.since))}"]
             parts += [f"wakes on {daemon.watching}"] if daemon.watching else []
-            parts += [f"last look {duration(time.time() - looked)} ago"] if looked is not None else []
+            parts += [f"last look {duration(now - looked)} ago"] if looked is not None else []
             parts += ["stopping"] if daemon.stopping else []
             return ", ".join(parts)
 

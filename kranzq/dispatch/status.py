@@ -52,6 +52,8 @@ class Notice:
 
     text: str
     advice: str = ""
+    listed: bool = False
+    """Whether `list --all` names the files that it is about, one by one."""
 
 
 @frozen
@@ -250,15 +252,15 @@ def _about_claims(claims: Iterable[ClaimSeen]) -> Iterable[Notice]:
 def _about_files(sight: Sight, counts: dict[str, int], *, bad: bool) -> Iterable[Notice]:
     found = sight.queue.bad() if bad else []
     for one in found[:_SHOWN]:
-        yield Notice(f"{one.name} is no entry: {one.why}", f"{fate_of_bad(one).capitalize()}")
+        yield Notice(f"{one.name} is no entry: {one.why}", f"{fate_of_bad(one).capitalize()}", listed=True)
     if len(found) > _SHOWN:
-        yield Notice(f"{len(found) - _SHOWN} more files are no entries", "See which and why: kranzq list")
+        yield Notice(f"{len(found) - _SHOWN} more files are no entries", "See which and why: kranzq list", listed=True)
     if counts["quarantined"]:
         number = _count(counts["quarantined"], "file lies", "files lie")
-        yield Notice(f"{number} in the quarantine", "See which and why: kranzq list --all")
+        yield Notice(f"{number} in the quarantine", "See which and why: kranzq list --all", listed=True)
     if counts["parked"]:
         number = _count(counts["parked"], "mission is", "missions are")
-        yield Notice(f"{number} parked and will not run", "See why: kranzq list --parked")
+        yield Notice(f"{number} parked and will not run", "See why: kranzq list --parked", listed=True)
     for name in sight.queue.strange_claims():
         yield Notice(f"{name} bears the mark of a claim and is none", "Look at it, and remove it by hand")
 

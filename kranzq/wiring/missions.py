@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from kranzq.dispatch.listed import Listing
     from kranzq.dispatch.one import OneMission
     from kranzq.dispatch.output import Piece
+    from kranzq.dispatch.overview import Overview
     from kranzq.dispatch.past import Run
     from kranzq.dispatch.request import Request
     from kranzq.dispatch.status import Status
@@ -73,6 +74,15 @@ class Missions:
             if sight is None:
                 return nothing_there(self.checkout.root)
             return status(sight, lambda: looking.status_thresholds(self.checkout, self.environ))
+
+    def overview(self) -> Overview:
+        """All that a screen shows: the state, everything that lies there, and what the running mission does."""
+        from kranzq.dispatch.overview import nothing_there, overview
+
+        with looking.open_sight(self.checkout, self.environ) as sight:
+            if sight is None:
+                return nothing_there(self.checkout.root)
+            return overview(sight, lambda: looking.status_thresholds(self.checkout, self.environ))
 
     def counts(self) -> dict[str, int]:
         """How many entries are in each state, by names alone: cheap, and nothing is verified."""
