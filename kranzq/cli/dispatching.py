@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 import click
 
-from kranzq.cli.say import complain, mention, say, say_json
+from kranzq.cli.say import complain, is_screen, mention, say, say_json
 from kranzq.errors import EXIT_BUSY, EXIT_FAILED, EXIT_LATER, EXIT_NOT_FOUND
 from kranzq.wiring import checkouts, dispatching, queues
 
 if TYPE_CHECKING:
+    from kranzq.cli.screen.status_line import StatusLine
     from kranzq.dispatch.recover import Confirm, Report
+    from kranzq.model.checkout import Checkout
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="For programs; keys are stable.")
 
@@ -32,12 +34,48 @@ def daemon(directory: str, on_stop: str | None, *, as_root: bool) -> None:
     os.chdir("/")
     from kranzq.cli.log import log_to
 
-    log_to(sys.stdout)
+    line = _line_below(sys.stdout, checkout)
+    log_to(line or sys.stdout)
     environ = checkouts.environ_of(os.environ, as_root=as_root)
     queues.make_queue(checkout, environ).close()  # what is refused is refused before anything is promised
     one = dispatching.daemon(checkout, environ, {"daemon.on_stop": on_stop})
     serves = f"kranzq serves {checkout.root} as process {os.getpid()}; stop it with Ctrl-C or: kranzq stop"
-    one.run(lambda: mention(serves))
+    if line is None:
+        one.run(lambda: mention(serves))
+        return
+
+    def serving() -> None:
+        mention(serves)
+        line.begin()
+
+    one.told = line.turned
+    try:
+        one.run(serving)
+    finally:
+        line.close()
+
+
+def _line_below(stream: TextIO, checkout: Checkout) -> StatusLine | None:
+    """The live line below a log that somebody looks at."""
+    if not is_screen(stream):
+        return None
+    from kranzq.cli.screen.status_line import StatusLine
+    from kranzq.wiring.missions import Missions
+
+    missions = Missions(checkout)
+    seen: list[tuple[int, str | None]] = []
+
+    def upcoming() -> str | None:
+        changed = os.stat(checkout.queue).st_mtime_ns  # as long as it stays, the names do
+        if not seen or seen[0][0] != changed:
+            seen[:] = [(changed, missions.upcoming())]
+        return seen[0][1]
+
+    def since() -> float | None:
+        busy = missions.status().busy
+        return busy.since if busy is not None else None
+
+    return StatusLine(stream, upcoming, since)
 
 
 @click.command()
@@ -51,8 +89,15 @@ def drain(directory: str, *, once: bool, as_root: bool) -> None:
     os.chdir("/")
     from kranzq.cli.log import log_to
 
-    log_to(sys.stderr)
-    done = dispatching.drain(checkout, checkouts.environ_of(os.environ, as_root=as_root), once=once)
+    line = _line_below(sys.stderr, checkout)
+    log_to(line or sys.stderr)
+    if line is not None:
+        line.begin()
+    try:
+        done = dispatching.drain(checkout, checkouts.environ_of(os.environ, as_root=as_root), once=once)
+    finally:
+        if line is not None:
+            line.close()
     if done.busy is not None:
         complain(f"The checkout is busy: {done.busy}.", "  See: kranzq status")
         sys.exit(EXIT_BUSY)

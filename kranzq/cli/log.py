@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 import time
-from typing import TextIO
+from typing import Protocol
 
 from kranzq.cli.say import clean
 from kranzq.daemon.tell import sentence
 from kranzq.events import Event, LeaseRenewed, subscribe
 
 
-def log_to(stream: TextIO) -> None:
+class Stream(Protocol):
+    """Where a log goes."""
+
+    def write(self, text: str, /) -> object:
+        """Take some text. Raises OSError."""
+        ...
+
+    def flush(self) -> None:
+        """Hand it on. Raises OSError."""
+        ...
+
+
+def log_to(stream: Stream) -> None:
     """Print each event from now on; a full disk or a reader that went away does not stop a dispatcher."""
 
     def tell(event: Event) -> None:

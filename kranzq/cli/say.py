@@ -7,6 +7,7 @@ import datetime as dt
 import json
 import os
 import sys
+from typing import TextIO
 
 import click
 
@@ -78,9 +79,9 @@ def say_styled(text: str) -> None:
     _echo(text)
 
 
-def is_screen() -> bool:
-    """Whether somebody looks at the standard output, on a terminal that can do more than lines."""
-    return sys.stdout.isatty() and os.environ.get("TERM", "dumb") not in {"", "dumb"}
+def is_screen(stream: TextIO | None = None) -> bool:
+    """Whether somebody looks at a stream (the standard output), on a terminal that can do more than lines."""
+    return (stream or sys.stdout).isatty() and os.environ.get("TERM", "dumb") not in {"", "dumb"}
 
 
 def local_time(seconds: float | None) -> str:

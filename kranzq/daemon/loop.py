@@ -51,6 +51,8 @@ class Daemon:
     """Which missions the names of a queue tell."""
     renew: Callable[[Parts], Parts] = lambda parts: parts
     """The parts with the settings that count now; asked before each turn."""
+    told: Callable[[Result], None] = lambda _: None
+    """Hears what each turn came to."""
 
     def __post_init__(self) -> None:
         """Make what lasts as long as the daemon."""
@@ -127,6 +129,7 @@ class Daemon:
                 return min(left, self.timing.scan_s)
             self._watcher.remember()
             result = turn(self.parts, self._memory, self._backstop, self.stopping)
+            self.told(result)
         except DaemonRuns:
             raise
         except KranzqError as fault:

@@ -72,6 +72,13 @@ def counts(queue: LookQueue) -> dict[str, int]:
     return {state.value: found[state] for state in State if state is not State.GONE}
 
 
+def first_queued(queue: LookQueue) -> str | None:
+    """The mission that is first among what is queued, by names alone."""
+    queued = (place for place in distinct(queue.places()) if place.state is State.QUEUED)
+    first = min(queued, key=lambda place: (place.priority, place.number), default=None)
+    return str(first.mission) if first is not None else None
+
+
 def inbox_listed(sight: Sight) -> tuple[list[Listed], dict[str, str]]:
     """What lies in the inbox, as `list` shows it."""
     entries, bad = inbox(sight.queue.fd)

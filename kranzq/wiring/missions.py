@@ -84,6 +84,13 @@ class Missions:
                 return nothing_there(self.checkout.root)
             return overview(sight, lambda: looking.status_thresholds(self.checkout, self.environ))
 
+    def upcoming(self) -> str | None:
+        """The mission that is first by its name, if any is queued: cheap, and nothing is verified."""
+        from kranzq.dispatch.look import first_queued
+
+        with queues.open_look(self.checkout) as queue:
+            return first_queued(queue) if queue is not None else None
+
     def counts(self) -> dict[str, int]:
         """How many entries are in each state, by names alone: cheap, and nothing is verified."""
         from kranzq.dispatch.look import counts

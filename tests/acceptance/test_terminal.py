@@ -148,3 +148,56 @@ def test_in_a_pipe_nothing_is_redrawn(lab: Laboratory) -> None:
     done = lab.run("status", "--watch", code=2)
 
     assert "needs a terminal" in done.stderr
+
+
+@pytest.mark.parametrize(("columns", "lines"), SIZES)
+def test_a_daemon_tells_below_its_log_what_it_does(lab: Laboratory, columns: int, lines: int) -> None:
+    """What runs and what is next, while the log goes on above it, whole; at the end the line is gone."""
+    with terminal(columns, lines) as one:
+        one.kranzq(*lab.words("daemon"))
+        one.shows("kranzq serves", "\nidle")
+        lab.enqueue("works", *lab.alone("works", 3600.0))
+        one.shows("running works 0:0", "nothing next")
+        lab.enqueue("behind")
+        one.shows("running works 0:0", "next behind")
+        one.resize(40, lines)
+        one.shows("running works 0:", "next behind")
+        lab.release()
+        one.shows("behind succeeded", "\nidle")
+        lab.run("pause", "for lunch")
+        one.shows("paused: for lunch")
+        lab.run("resume")
+        one.shows("\nidle")
+        one.keys("C-c")
+        shown = one.shows(DONE)
+
+        assert [line for line in shown.splitlines() if line.startswith(("idle", "running"))] == []
+        assert not any("\x1b" in line for line in lab.log().splitlines())
+
+
+def test_a_daemon_that_finds_a_mission_running_tells_since_when(lab: Laboratory) -> None:
+    """The clock is that of the mission, not of the daemon."""
+    lab.enqueue("works", *lab.alone("works", 3600.0))
+    first = lab.daemon("--on-stop", "leave")
+    lab.keeper("works")
+    lab.kill(first)
+    with terminal() as one:
+        one.kranzq(*lab.words("daemon"))
+        one.shows("works runs already", "running works 0:0")
+        lab.release()
+        one.shows("works succeeded", "\nidle")
+        one.keys("C-c")
+        one.shows(DONE)
+
+
+def test_a_daemon_in_the_background_leaves_the_terminal_to_others(lab: Laboratory) -> None:
+    """Its log is written; a line there is none."""
+    with terminal() as one:
+        one.line("exec bash --norc")
+        one.line("PS1='$ '")
+        one.type([sys.executable, "-m", "kranzq", *lab.words("daemon")], then=" &")
+        one.shows("kranzq serves")
+        lab.enqueue("works")
+        shown = one.shows("works succeeded")
+        assert [line for line in shown.splitlines() if line.startswith(("idle", "running"))] == []
+        lab.run("stop")
