@@ -10,7 +10,7 @@ import click
 
 from kranzq.cli.say import complain, is_screen, mention, say, say_json
 from kranzq.errors import EXIT_BUSY, EXIT_FAILED, EXIT_LATER, EXIT_NOT_FOUND
-from kranzq.wiring import checkouts, dispatching, queues
+from kranzq.wiring import checkouts, dispatching, queues, repos
 
 if TYPE_CHECKING:
     from kranzq.cli.screen.status_line import StatusLine
@@ -38,6 +38,8 @@ def daemon(directory: str, on_stop: str | None, *, as_root: bool) -> None:
     log_to(line or sys.stdout)
     environ = checkouts.environ_of(os.environ, as_root=as_root)
     queues.make_queue(checkout, environ).close()  # what is refused is refused before anything is promised
+    if (why := repos.remember(checkout.root, environ)) is not None:
+        complain(f"kranzq repos will not show this checkout: {why}")
     one = dispatching.daemon(checkout, environ, {"daemon.on_stop": on_stop})
     serves = f"kranzq serves {checkout.root} as process {os.getpid()}; stop it with Ctrl-C or: kranzq stop"
     if line is None:

@@ -73,10 +73,16 @@ def list_(ctx: click.Context, as_json: bool, parked: bool, everything: bool, wat
 @_JSON
 @server_option
 @_WATCH
+@click.option("--all", "everywhere", is_flag=True, help="Of all checkouts that you know, one line each.")
 @click.pass_context
-def status(ctx: click.Context, as_json: bool, watch: str | None) -> None:
+def status(ctx: click.Context, as_json: bool, watch: str | None, everywhere: bool) -> None:
     """Show what runs, since when, what waits, whether a daemon is there, and what needs a person."""
     every_s = _every(watch, as_json=as_json)
+    if everywhere:
+        from kranzq.cli.everywhere import status_of_all
+
+        status_of_all(every_s, as_json=as_json)
+        return
     if (server := server_of_missions()) is not None:
         from kranzq.cli import elsewhere
 

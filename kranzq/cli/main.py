@@ -36,6 +36,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "resume": ("kranzq.cli.permitting:resume", "Let missions begin again."),
     "list": ("kranzq.cli.looking:list_", "What waits, in order."),
     "status": ("kranzq.cli.looking:status", "What runs, since when, and who does it."),
+    "repos": ("kranzq.cli.repos:repos", "The checkouts that you work in: list, add, remove, forget."),
     "why": ("kranzq.cli.looking:why", "Why a mission does not run, and what would clear it."),
     "history": ("kranzq.cli.looking:history", "How runs ended."),
     "logs": ("kranzq.cli.looking:logs", "A run's output."),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -60,6 +60,7 @@ def init(directory: str, *, as_root: bool, yes: bool) -> None:
         say(f"Made {path}")
     if begun.ignored:
         say(f"Added to {checkout.kranz}/.gitignore: {' '.join(begun.ignored)}")
+    _remember(checkout, environ)
     say(f"The queue of {checkout.root} is {'ready' if begun.made else 'there already'}.")
     say("  Approve a mission with: kranzq enqueue MISSION -- COMMAND; run it with: kranzq daemon, or kranzq drain")
     if begun.tracked is None:
@@ -69,6 +70,13 @@ def init(directory: str, *, as_root: bool, yes: bool) -> None:
             f"git tracks runtime state: {', '.join(begun.tracked[:3])}{' and more' if begun.tracked[3:] else ''}.",
             "  A clone would bring it along. Take it out of git with: git rm -r --cached FILE",
         )
+
+
+def _remember(checkout: Checkout, environ: Mapping[str, str]) -> None:
+    from kranzq.wiring import repos
+
+    if (why := repos.remember(checkout.root, environ)) is not None:
+        complain(f"kranzq repos will not show this checkout: {why}")
 
 
 def _is_granted(question: str) -> bool:

@@ -201,3 +201,21 @@ def test_a_daemon_in_the_background_leaves_the_terminal_to_others(lab: Laborator
         shown = one.shows("works succeeded")
         assert [line for line in shown.splitlines() if line.startswith(("idle", "running"))] == []
         lab.run("stop")
+
+
+def test_all_checkouts_are_watched_and_one_that_vanishes_is_a_line(lab: Laboratory) -> None:
+    """The others go on; a daemon's start makes its checkout known."""
+    lab.daemon()
+    other = lab.root.parent / "other"
+    other.mkdir()
+    lab.run("-C", str(other), "init")
+    with terminal(200, 24) as one:
+        one.kranzq("status", "--all", "--watch", "0.2")
+        one.shows("NEEDS YOU", "other", never=["any more"])
+        os.rename(other, lab.root.parent / "elsewhere")
+        one.shows("no checkout here any more")
+        lab.enqueue("works", *lab.alone("works", 3600.0))
+        one.shows("works 0 s")
+        one.keys("C-c")
+        one.shows(f"{DONE} 0")
+        lab.release()

@@ -86,8 +86,9 @@ def columned(
     shown = [*([[said((word, QUIET)) for word in head]] if head else []), *rows]
     widths = [max(wide(cell.plain) for cell in column) for column in zip(*shown, strict=True)]
     others = sum(width for at, width in enumerate(widths) if at not in {folded, room}) + _GAP * (len(widths) - 1)
-    widths[folded] = min(widths[folded], max(8, (columns - others) // 2))
-    widths[room] = max(1, min(widths[room], columns - others - widths[folded]))
+    left = columns - others
+    widths[folded] = min(widths[folded], max(8, left // 2, left - widths[room]))
+    widths[room] = max(1, min(widths[room], left - widths[folded]))
     table = Table.grid(padding=(0, _GAP, 0, 0))
     for at, width in enumerate(widths):
         is_cut = at == room
