@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TextIO
 import click
 
 from kranzq.cli.say import complain, is_screen, mention, say, say_json
+from kranzq.cli.watched import long_work
 from kranzq.errors import EXIT_BUSY, EXIT_FAILED, EXIT_LATER, EXIT_NOT_FOUND
 from kranzq.wiring import checkouts, dispatching, queues, repos
 
@@ -152,9 +153,15 @@ def recover(directory: str, *, dry_run: bool, no_kill: bool, yes: bool, as_root:
     checkout = checkouts.find_checkout(directory, os.environ)
     checkouts.refuse_inside_mission(checkout, "recover", os.environ)
     asks = not (yes or as_json or dry_run or no_kill) and sys.stdin.isatty()
-    confirm: Confirm | None = _ask if asks else None
     environ = checkouts.environ_of(os.environ, as_root=as_root)
-    report = dispatching.recover(checkout, environ, dry_run=dry_run, kill=not no_kill, confirm=confirm)
+    with long_work() as clear:
+
+        def ask(subject: str, leftovers: tuple[object, ...]) -> bool:
+            clear()
+            return _ask(subject, leftovers)
+
+        confirm: Confirm | None = ask if asks else None
+        report = dispatching.recover(checkout, environ, dry_run=dry_run, kill=not no_kill, confirm=confirm)
     if as_json:
         say_json(report_json(report))
     else:

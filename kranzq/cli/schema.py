@@ -8,6 +8,7 @@ import click
 
 from kranzq.cli.agent import url_option
 from kranzq.cli.say import say, say_json
+from kranzq.cli.watched import long_work
 from kranzq.wiring import working
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="For programs; keys are stable.")
@@ -37,7 +38,8 @@ def show(directory: str, *, url: str | None, as_json: bool) -> None:
 @click.pass_obj
 def migrate(directory: str, *, url: str | None, as_json: bool) -> None:
     """Bring the database up to date. Each step is whole or not done; a newer schema is refused untouched."""
-    found = working.migrate(url, os.environ, directory)
+    with long_work():
+        found = working.migrate(url, os.environ, directory)
     if as_json:
         say_json(found.to_json())
     else:

@@ -8,6 +8,7 @@ import click
 
 from kranzq.cli.agent import open_store, store_option
 from kranzq.cli.say import say, say_json
+from kranzq.cli.watched import long_work
 from kranzq.cli.work_holding import seconds_of
 from kranzq.wiring import working
 
@@ -72,7 +73,7 @@ def prune(directory: str, *, older_than: str | None, url: str | None, as_json: b
         seconds = working.work_config(os.environ, directory).work.retention
     else:
         seconds = seconds_of("--older-than", older_than)
-    with open_store(directory, url) as store:
+    with open_store(directory, url) as store, long_work():
         pruned = store.prune(seconds)
     if as_json:
         say_json({"pruned": pruned})

@@ -13,14 +13,16 @@ from dataclasses import dataclass, field
 from kranzq.busy.lock import Hold
 from kranzq.dispatch.evidence import Backstop, judge_holder
 from kranzq.dispatch.parts import OpenQueue, Parts
-from kranzq.dispatch.settle import Settled, settle, settle_place
+from kranzq.dispatch.recovered import MOVED, REFUSED, action_of, refusal
+from kranzq.dispatch.settle import settle, settle_place
 from kranzq.dispatch.survivors import reported_survivors
 from kranzq.errors import Refused
 from kranzq.events import LeftoversEnded, PutBack, emit
 from kranzq.model.claim import Claimed
 from kranzq.model.frozen import frozen
-from kranzq.model.outcome import Outcome, Return, fate_name
+from kranzq.model.outcome import Return
 from kranzq.model.process import Judgement, Liveness
+from kranzq.progress import advance
 from kranzq.runs.folders import Runs
 from kranzq.runs.holders import Situation, judge_lock
 from kranzq.runs.leftovers import Leftover, Seen, end, look
@@ -53,7 +55,7 @@ class Finding:
     @property
     def is_refused(self) -> bool:
         """Whether this user may not write what settling it takes. The other claims are settled all the same."""
-        return self.action.startswith(_REFUSED)
+        return self.action.startswith(REFUSED)
 
 
 @frozen
@@ -96,21 +98,30 @@ class Recovery:
 
     def recover(self) -> Report:
         """Judge all claims, move what is gone, then look at the lock."""
-        judged = [(claimed, *self._judge(claimed)) for claimed in self.queue.claims()]
+        judged = self._judge_all(self.queue.claims())
         spare = frozenset(
             record.nonce for _, record, verdict in judged if record is not None and verdict.verdict is not Liveness.GONE
         )
         bare = [one for one, record, verdict in judged if record is None and verdict.verdict is Liveness.GONE]
         put_back = {} if self.dry_run else self._put_back(bare)
-        findings = [
-            self._found(claimed, record, verdict, put_back[claimed.place.name])
-            if claimed.place.name in put_back
-            else self._finding(claimed, record, verdict, spare)
-            for claimed, record, verdict in judged
-        ]
-        moved = sum(finding.action.startswith(_MOVED) for finding in findings)
+        findings = []
+        for done, (claimed, record, verdict) in enumerate(judged, 1):
+            name = claimed.place.name
+            if name in put_back:
+                findings.append(self._found(claimed, record, verdict, put_back[name]))
+            else:
+                findings.append(self._finding(claimed, record, verdict, spare))
+            advance(_SETTLING, done, len(judged))
+        moved = sum(finding.action.startswith(MOVED) for finding in findings)
         lock, left, cannot_look, keeper = self._look_at_lock(spare)
         return Report(tuple(findings), lock, left, cannot_look, tuple(self._ended), moved, keeper)
+
+    def _judge_all(self, claims: Sequence[Claimed]) -> list[tuple[Claimed, RunRecord | None, Judgement]]:
+        judged = []
+        for done, claimed in enumerate(claims, 1):
+            judged.append((claimed, *self._judge(claimed)))
+            advance("looking at claims", done, len(claims))
+        return judged
 
     def _judge(self, claimed: Claimed) -> tuple[RunRecord | None, Judgement]:
         record = self.runs.of_claim(claimed.place.mission, claimed.place.name)
@@ -123,7 +134,7 @@ class Recovery:
         for first in range(0, len(bare), _AT_ONCE):
             some = bare[first : first + _AT_ONCE]
             if not any(map(self.queue.still_there, some)):  # then there may be no directory for the lock either
-                done |= dict.fromkeys((claimed.place.name for claimed in some), _action(None))
+                done |= dict.fromkeys((claimed.place.name for claimed in some), action_of(None))
                 continue
             with self.queue.change():
                 for claimed in some:
@@ -135,9 +146,10 @@ class Recovery:
                     try:
                         settled = settle_place(self.parts, self.queue, self.runs, place, None) if there else None
                     except (PermissionError, Refused) as fault:
-                        done[place.name] = _refusal(claimed, fault)
+                        done[place.name] = refusal(claimed, fault)
                     else:
-                        done[place.name] = _action(settled)
+                        done[place.name] = action_of(settled)
+            advance(_SETTLING, len(done), len(bare))
         return done
 
     def _is_bare(self, claimed: Claimed) -> bool:
@@ -184,11 +196,11 @@ class Recovery:
         try:
             settled = settle(self.parts, self.queue, self.runs, claimed, self._record_again(claimed))
         except (PermissionError, Refused) as fault:
-            return found(_refusal(claimed, fault))
+            return found(refusal(claimed, fault))
         is_entry = not claimed.place.is_item  # of what becomes of an item the work queue tells
         if settled is not None and isinstance(settled.fate, Return) and record is not None and is_entry:
             emit(PutBack(str(claimed.place.mission), claimed.place.name, judged.evidence))
-        return found(_action(settled))
+        return found(action_of(settled))
 
     def _record_again(self, claimed: Claimed) -> RunRecord | None:
         return self.runs.of_claim(claimed.place.mission, claimed.place.name)
@@ -272,26 +284,8 @@ class Recovery:
             emit(LeftoversEnded(mission, tuple(one.pid for one in ended)))
 
 
-_MOVED = ("put back", "settled")
-_REFUSED = "stays: it may not be settled"
 _AT_ONCE = 100
-
-
-def _refusal(claimed: Claimed, fault: PermissionError | Refused) -> str:
-    why = fault.sentence.rstrip(".") if isinstance(fault, Refused) else fault.strerror
-    return f"{_REFUSED} ({why}); mend the rights to .kranz/missions/{claimed.place.mission}/dispatch or .kranz/queue"
-
-
-def _action(settled: Settled | None) -> str:
-    if settled is None:
-        return "was settled by somebody else"
-    if settled.waits is not None:
-        return f"its end waits for the work queue: {settled.waits}"
-    if settled.ending.outcome is Outcome.NEVER_BEGAN and isinstance(settled.fate, Return):
-        return "put back: it had not begun"
-    if settled.ending.outcome is Outcome.INTERRUPTED and isinstance(settled.fate, Return):
-        return "put back: interrupted, it will run again"
-    return f"settled: {settled.ending.outcome.value}, {fate_name(settled.fate)}"
+_SETTLING = "settling claims"
 
 
 def _close(fds: tuple[int, ...]) -> None:

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from tests.factories import gone_pid
 from tests.laboratory import Laboratory, wait_for
 from tests.terminal import DONE, terminal
 
@@ -219,3 +220,17 @@ def test_all_checkouts_are_watched_and_one_that_vanishes_is_a_line(lab: Laborato
         one.keys("C-c")
         one.shows(f"{DONE} 0")
         lab.release()
+
+
+def test_recovery_of_many_claims_leaves_only_its_report(lab: Laboratory) -> None:
+    """Whether it lasted long enough for a bar or not: at the end there is none."""
+    for number in range(60):
+        lab.enqueue(f"m-{number}")
+    for name in lab.names():
+        os.rename(lab.queue / name, lab.queue / f"{name}.claimed.{gone_pid()}.{'0' * 16}")
+    with terminal(100, 24) as one:
+        one.kranzq(*lab.words("recover"))
+        shown = one.shows("busy lock free", f"{DONE} 0")
+
+        assert "━" not in shown
+        assert one.cursor()

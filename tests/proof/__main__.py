@@ -23,6 +23,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from kranzq.cli.watched import long_work
 from tests.proof import page
 from tests.proof.asked import Asked, Result
 
@@ -75,7 +76,8 @@ def _run(part: str, words: argparse.Namespace, out: Path) -> bool:
     print(f"{part}: {PARTS[part]}", flush=True)
     folder = Path(tempfile.mkdtemp(prefix=f"kranzq-lab-{part}-"))
     began = time.monotonic()
-    result = run(Asked(folder, words.seed, words.jobs, words.seconds, tuple(words.only)))
+    with long_work(prints=sys.stdout.isatty()):
+        result = run(Asked(folder, words.seed, words.jobs, words.seconds, tuple(words.only)))
     took = time.monotonic() - began
     for name, count in result.counts.items():
         print(f"  {name:44} {count:>12,}" if isinstance(count, int) else f"  {name:44} {count:>12}")

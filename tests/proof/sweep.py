@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
+from kranzq.progress import advance
 from tests.proof import tracing
 from tests.proof.asked import Asked, Result
 from tests.proof.invariants import Learned, Stuck, learn
@@ -83,6 +84,7 @@ class Sweep:
         self._sure: set[str] = set()
         chosen = self._chosen()
         self._left = deque(chosen)
+        self._all = len(self._left)
         time_for = (asked.seconds or 0) * asked.jobs / TRIAL_S / max(len(chosen), 1)
         self._portion = max(AT_ONCE, int(time_for))
 
@@ -122,6 +124,7 @@ class Sweep:
                 with self._lock:
                     if not self._left or (self._is_over() and self._left[0].name not in self._sure):
                         break
+                    advance("verbs begun", self._all - len(self._left), self._all)
                     scenario = self._left.popleft()
                 try:
                     self._try_all(world, scenario)
@@ -187,6 +190,7 @@ class Sweep:
         name = f"{scenario.name}@{trial.label}"
         with self._lock:
             self.tally.tried += 1
+            advance("verbs begun", self._all - len(self._left), self._all)
             if found.hit:
                 self.tally.hit.add(name)
                 self.tally.by_call[trial.point.role, trial.point.name] += 1

@@ -46,6 +46,7 @@ from kranzq.model.work import (
     check_number,
     span_ms,
 )
+from kranzq.progress import advance
 
 R = TypeVar("R")
 HOLDER_BY_NAME = "m4c.holder_by_name"
@@ -211,6 +212,7 @@ class SqlBackend:
                 lambda transaction: len(transaction.all("prune", before=before, most=_PRUNED_AT_ONCE)), single=True
             )
             removed += gone
+            advance("removing items", removed)
             if gone < _PRUNED_AT_ONCE:
                 return removed
 

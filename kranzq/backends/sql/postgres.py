@@ -22,9 +22,10 @@ from kranzq.backends.sql.connections import Connection, Connections
 from kranzq.backends.sql.database import Row, Size, StatementCall, Transaction
 from kranzq.backends.sql.faults import is_clash, is_lost, named
 from kranzq.backends.sql.listening import CHANNEL, Listener
-from kranzq.backends.sql.schema import COMPATIBLE, Schema, check
+from kranzq.backends.sql.schema import COMPATIBLE, Schema, check, newest
 from kranzq.backends.sql.statements import commands, migrations, statements
 from kranzq.errors import Refused
+from kranzq.progress import advance
 
 R = TypeVar("R")
 PATIENCE_S, MIGRATION_PATIENCE_S = 10.0, 300.0
@@ -101,6 +102,7 @@ class PostgresDatabase:
         for number, _, step in migrations("postgres"):
             act = functools.partial(_take_step, number=number, step=step, program=program, where=self.where)
             self._run(act, _WRITE, MIGRATION_PATIENCE_S)
+            advance("steps of the schema", number, newest())
         return self.schema()
 
     def size(self) -> Size:

@@ -18,7 +18,7 @@ from kranzq.backend.watching import Waits
 from kranzq.backends.sql.commits import Call, Commits
 from kranzq.backends.sql.database import Row, Size, StatementCall, Transaction
 from kranzq.backends.sql.hints import Glances
-from kranzq.backends.sql.schema import COMPATIBLE, Schema, check
+from kranzq.backends.sql.schema import COMPATIBLE, Schema, check, newest
 from kranzq.backends.sql.sqlite_connections import SqliteConnections
 from kranzq.backends.sql.sqlite_faults import Fault, named
 from kranzq.backends.sql.sqlite_file import bytes_of, place_of, prepare, still_there
@@ -26,6 +26,7 @@ from kranzq.backends.sql.statements import migrations, statements
 from kranzq.backends.sql.write_lock import WriteLock
 from kranzq.liveness import boot_id
 from kranzq.model.clock import Clock, SystemClock, to_ms
+from kranzq.progress import advance
 
 R = TypeVar("R")
 _SCHEMA_TABLE = """create table if not exists kranzq_schema (
@@ -109,6 +110,7 @@ class SqliteDatabase:
                     row = (number, COMPATIBLE[number], self.wall_ms(), program)
                     connection.execute("insert into kranzq_schema values (?, ?, ?, ?)", row)
                 connection.execute("commit")
+                advance("steps of the schema", number, newest())
             return _schema(connection)
 
     @contextlib.contextmanager

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from kranzq import progress
 from kranzq.dispatch import recover
 from kranzq.dispatch.recover import Recovery
 from kranzq.errors import UnsafePath
@@ -16,6 +17,7 @@ from kranzq.model.checkout import Checkout
 from kranzq.wiring import dispatching
 from tests.factories import gone_pid, kranz_entry, kranz_name, make_queue, names
 
+PID = gone_pid()
 DENIED = PermissionError(errno.EACCES, os.strerror(errno.EACCES), ".run.json.1.tmp")
 
 
@@ -48,3 +50,19 @@ def test_a_claim_that_may_not_be_settled_holds_up_no_other(
     assert report.findings[0].is_refused
     assert "mend the rights to .kranz/missions/m-0/dispatch" in report.findings[0].action
     assert (report.explained, report.moved) == (False, 2)
+
+
+def test_recovery_tells_how_far_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever looks on hears of all claims, to the last; nobody has to listen."""
+    make_queue(tmp_path).close()
+    for one in range(250):
+        claim = f"{kranz_name(f'm-{one}', 2, one)}.claimed.{PID}"
+        (tmp_path / ".kranz/queue" / claim).write_bytes(kranz_entry(f"m-{one}", 2, one))
+    heard: list[tuple[str, int, int | None]] = []
+    monkeypatch.setattr(progress, "_listeners", [lambda *told: heard.append(told)])
+    dispatching.recover(Checkout(str(tmp_path), has_git=False), {"HOME": str(tmp_path / "home")})
+
+    for what in ("looking at claims", "settling claims"):
+        told = [(done, total) for name, done, total in heard if name == what]
+        assert told[-1] == (250, 250)
+        assert {total for _, total in told} == {250}
