@@ -15,7 +15,7 @@ import termios
 import time
 from collections.abc import Callable, Sequence
 from types import FrameType
-from typing import Any, Self
+from typing import Any
 
 from kranzq.cli.say import clean
 from kranzq.cli.screen.drawing import NARROWEST, PERSON, Size, cut, marked, rendered, said
@@ -33,14 +33,19 @@ Frame = Callable[[Size], Sequence[str]]
 
 def watch(frame: Frame, every_s: float) -> None:
     """Draw until somebody leaves. `every_s` are seconds from one look to the next."""
-    with _Terminal() as terminal, contextlib.suppress(KeyboardInterrupt):
+    terminal = _Terminal()
+    try:
+        terminal.enter()
         while True:
             began = time.monotonic()
-            size = terminal.size()
-            terminal.draw(_lines(frame, size))
+            terminal.draw(_lines(frame, terminal.size()))
             took = time.monotonic() - began
             if terminal.wait(max(every_s - took, took * _SHARE)):
                 return
+    except KeyboardInterrupt:
+        return
+    finally:  # not a context manager: a signal may come between the end of its beginning and the first line in it
+        terminal.leave()
 
 
 def _lines(frame: Frame, size: Size) -> Sequence[str]:
@@ -60,25 +65,29 @@ class _Terminal:
     Written with system calls alone, since a signal may come in the middle of anything.
     """
 
-    def __enter__(self) -> Self:
+    def __init__(self) -> None:
         self._out, self._in = sys.stdout.fileno(), sys.stdin.fileno()
-        sys.stdout.flush()
         self._keys = termios.tcgetattr(self._in) if os.isatty(self._in) else None
         self._hears = self._keys is not None
-        self._woken, wakes = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        self._wakes = wakes
-        self._earlier_wakes = signal.set_wakeup_fd(wakes, warn_on_full_buffer=False)
         self._earlier: dict[int, Any] = {}
+        self._woken, self._wakes = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+
+    def enter(self) -> None:
+        """Take the terminal."""
+        sys.stdout.flush()
+        signal.set_wakeup_fd(self._wakes, warn_on_full_buffer=False)
         for number, answer in self._answers().items():
             self._earlier[number] = signal.signal(number, answer)
-        self._enter()
-        return self
+        self._take()
 
-    def __exit__(self, *_: object) -> None:
-        self._leave()
+    def leave(self) -> None:
+        """Give it back as it was; from now on a second Ctrl-C is as good as none."""
+        self._earlier.setdefault(signal.SIGINT, signal.signal(signal.SIGINT, signal.SIG_IGN))
+        with contextlib.suppress(OSError):  # a terminal that is gone
+            self._give_back()
+        signal.set_wakeup_fd(-1)
         for number, earlier in self._earlier.items():
             signal.signal(number, signal.SIG_DFL if earlier is None else earlier)
-        signal.set_wakeup_fd(self._earlier_wakes)
         os.close(self._woken)
         os.close(self._wakes)
 
@@ -119,14 +128,14 @@ class _Terminal:
         except OSError:
             return b""
 
-    def _enter(self) -> None:
+    def _take(self) -> None:
         if self._keys is not None:
             quiet = [*self._keys]
             quiet[3] &= ~(termios.ECHO | termios.ICANON)
             termios.tcsetattr(self._in, termios.TCSADRAIN, quiet)
         self._write(_ENTER)
 
-    def _leave(self) -> None:
+    def _give_back(self) -> None:
         self._write(_LEAVE)
         if self._keys is not None:
             with contextlib.suppress(termios.error):
@@ -134,11 +143,11 @@ class _Terminal:
 
     def _stop(self, *_: object) -> None:
         """Ctrl-Z: give the terminal back, stop, and take it again when we go on."""
-        self._leave()
+        self._give_back()
         ours = signal.signal(signal.SIGTSTP, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGTSTP)
         signal.signal(signal.SIGTSTP, ours)
-        self._enter()
+        self._take()
 
     def _write(self, text: str) -> None:
         data = text.encode("utf-8", "replace")
