@@ -157,12 +157,13 @@ def _waits(seen: Overview, waiting: Sequence[Listed], size: Size, room: int | No
 
 def _rows(seen: Overview, waiting: Sequence[Listed]) -> Iterator[tuple[Text, Text, Text]]:
     """Each that waits, with the reason: its own, or whoever goes before it."""
-    ahead = ""
+    ahead: list[str] = []
     for one in waiting:
         why = remark(one)
         if one.state is State.QUEUED and not why:
-            why, style = (f"behind {ahead}", "") if ahead else (_next(seen.status), WAITS)
-            ahead = ahead or one.mission
+            others = f" and {len(ahead) - 1} more" if len(ahead) > 1 else ""
+            why, style = (f"behind {ahead[0]}{others}", "") if ahead else (_next(seen.status), WAITS)
+            ahead.append(one.mission)
         else:
             style = ""
         yield said((" +" if style else " -", style)), said((one.mission, style)), cut((why, style))

@@ -69,7 +69,8 @@ def test_status_names_a_person_s_work_first_and_each_thing_once() -> None:
     assert "aside is parked: a\\x1b[2J\\x9b31mb\\u202ec\\nd\\r漢字\\u2066\\x07[bold red]e[/]:smile:" in shown
     assert "kranzq unpark aside" in shown
     assert "+  m-2   next, when running is done" in shown
-    assert "-  m-3   behind m-2" in shown
+    assert "-  m-3   behind m-2\n" in shown
+    assert "-  m-5   behind m-2 and 2 more" in shown
     assert "and 32 more; see all with: kranzq list" in shown
 
 
