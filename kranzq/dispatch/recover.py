@@ -106,12 +106,11 @@ class Recovery:
         put_back = {} if self.dry_run else self._put_back(bare)
         findings = []
         for done, (claimed, record, verdict) in enumerate(judged, 1):
-            name = claimed.place.name
-            if name in put_back:
-                findings.append(self._found(claimed, record, verdict, put_back[name]))
-            else:
-                findings.append(self._finding(claimed, record, verdict, spare))
-            advance(_SETTLING, done, len(judged))
+            if (action := put_back.get(claimed.place.name)) is not None:
+                findings.append(self._found(claimed, record, verdict, action))
+                continue
+            findings.append(self._finding(claimed, record, verdict, spare))
+            advance("settling claims", done, len(judged))
         moved = sum(finding.action.startswith(MOVED) for finding in findings)
         lock, left, cannot_look, keeper = self._look_at_lock(spare)
         return Report(tuple(findings), lock, left, cannot_look, tuple(self._ended), moved, keeper)
@@ -149,7 +148,7 @@ class Recovery:
                         done[place.name] = refusal(claimed, fault)
                     else:
                         done[place.name] = action_of(settled)
-            advance(_SETTLING, len(done), len(bare))
+            advance("putting claims back", len(done), len(bare))
         return done
 
     def _is_bare(self, claimed: Claimed) -> bool:
@@ -285,7 +284,6 @@ class Recovery:
 
 
 _AT_ONCE = 100
-_SETTLING = "settling claims"
 
 
 def _close(fds: tuple[int, ...]) -> None:

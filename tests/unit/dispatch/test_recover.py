@@ -52,17 +52,20 @@ def test_a_claim_that_may_not_be_settled_holds_up_no_other(
     assert (report.explained, report.moved) == (False, 2)
 
 
-def test_recovery_tells_how_far_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("together", [True, False], ids=["many at once", "each by itself"])
+def test_recovery_tells_how_far_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, together: bool) -> None:
     """Whoever looks on hears of all claims, to the last; nobody has to listen."""
     make_queue(tmp_path).close()
     for one in range(250):
         claim = f"{kranz_name(f'm-{one}', 2, one)}.claimed.{PID}"
         (tmp_path / ".kranz/queue" / claim).write_bytes(kranz_entry(f"m-{one}", 2, one))
+    if not together:
+        monkeypatch.setattr(Recovery, "_put_back", lambda *_: {})
     heard: list[tuple[str, int, int | None]] = []
     monkeypatch.setattr(progress, "_listeners", [lambda *told: heard.append(told)])
     dispatching.recover(Checkout(str(tmp_path), has_git=False), {"HOME": str(tmp_path / "home")})
 
-    for what in ("looking at claims", "settling claims"):
+    for what in ("looking at claims", "putting claims back" if together else "settling claims"):
         told = [(done, total) for name, done, total in heard if name == what]
         assert told[-1] == (250, 250)
         assert {total for _, total in told} == {250}
