@@ -62,11 +62,11 @@ def gate(environ: Mapping[str, str]) -> Gate:
 
 
 def private_folders(environ: Mapping[str, str]) -> tuple[str, ...]:
-    """The user's folders outside any checkout in which keys, approvals and the operator's key are written."""
+    """The user's folders outside any checkout in which keys, approvals, the operator's key and paths are written."""
     from kranzq.trust.key import state_dir
 
     state = state_dir(environ)
-    return state, f"{state}/keys", f"{state}/trust"
+    return state, f"{state}/keys", f"{state}/trust", f"{state}/checkouts"
 
 
 @contextlib.contextmanager

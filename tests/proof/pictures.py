@@ -29,7 +29,7 @@ _FAR_MS = 4_000_000_000_000
 _RANDOM = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{22}|[0-9a-f]{32,}|kq[ao]_[\w-]+")
 _OF_TIME = re.compile(r".*_at|.*_ends|.*_expires|until|lease_boot|boot")
 _STATE_FILES = re.compile(
-    r"keys/([0-9a-f]+\.key|current)|trust/[0-9a-f]{64}\.json|work\.db(-wal|-shm|\.lock)?|server\.key|hooks/.*|items/.*"
+    r"keys/([0-9a-f]+\.key|current)|trust/[0-9a-f]{64}\.json|checkouts/[0-9a-f]{32}\.json|work\.db(-wal|-shm|\.lock)?|server\.key|hooks/.*|items/.*"
 )
 _OF_MISSION = re.compile(
     r"input(/[^/.][^/]*)?|dispatch|enqueue-source(\.returned|\.cancelled)?\.json|events\.jsonl(\.lock)?"
@@ -226,6 +226,7 @@ def _outside(world: World, picture: Picture) -> None:
     opaque = {name for name in names if name.startswith(("trust/", "server.key")) and "/." not in name}
     for name in sorted(opaque):
         picture.facts[f"state/{_RANDOM.sub('<random>', name)}"] = _as_before(world.state / name, kept / name)
+    picture.facts["known checkouts"] = sum(name.startswith("checkouts/") for name in names)
     current = world.state / "keys" / "current"
     if current.exists():  # a key that it does not name has signed nothing yet, or no more
         known = (world.state / "keys" / f"{current.read_text().strip()}.key").exists()

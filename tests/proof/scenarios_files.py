@@ -236,6 +236,8 @@ def _allowing() -> Iterator[Scenario]:
     yield Scenario("trust withdraw", ("trust", "--withdraw", "--yes"), after(waits, verb("trust", "--unsigned")))
     yield Scenario("trust here", ("trust", "--here", "--yes"), moved)
     yield Scenario("trust new key", ("trust", "--rotate-key", "--yes"), TWO, again=None)
+    yield Scenario("repos add", ("repos", "add"), TWO)
+    yield Scenario("repos remove", ("repos", "remove"), after(TWO, verb("init")), again=3)
     yield Scenario("source returned", ("source", "returned", "m-1"), BOUND)
     yield Scenario("source cancelled", ("source", "cancelled", "m-1"), BOUND)
     bound = "after:kranzq.dispatch.approve:_Approval._bind:1"
