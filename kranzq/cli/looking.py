@@ -10,7 +10,7 @@ import click
 from kranzq.cli.completing import complete_mission
 from kranzq.cli.numbers import Whole
 from kranzq.cli.say import complain, is_screen, say, say_json
-from kranzq.cli.which_server import server_of_missions, server_option
+from kranzq.cli.which_server import named_server, server_of_missions, server_option
 from kranzq.errors import EXIT_BUSY, EXIT_FAILED, EXIT_LATER, EXIT_NOT_FOUND, NoSuchMission
 from kranzq.model.checkout import Checkout
 from kranzq.model.ids import MissionId
@@ -79,6 +79,10 @@ def status(ctx: click.Context, as_json: bool, watch: str | None, everywhere: boo
     """Show what runs, since when, what waits, whether a daemon is there, and what needs a person."""
     every_s = _every(watch, as_json=as_json)
     if everywhere:
+        if named_server() is not None:
+            raise click.UsageError(
+                "--all and --server exclude each other: the checkouts that you know are of this machine."
+            )
         from kranzq.cli.everywhere import status_of_all
 
         status_of_all(every_s, as_json=as_json)

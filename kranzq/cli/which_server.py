@@ -45,9 +45,9 @@ def server_of_missions() -> str | None:
     return remote.server_of({} if is_here else os.environ, named_server(), None)
 
 
-def missions_at(server: str) -> RemoteMissions:
-    """The missions of a server, to be closed; whoever waits for it is told."""
-    return remote.open_missions(server, os.environ, complain)
+def missions_at(server: str, *, waits: bool = True) -> RemoteMissions:
+    """The missions of a server, to be closed; whoever waits for it is told. Not `waits`: for who asks again anyway."""
+    return remote.open_missions(server, os.environ, complain if waits else None, waits=waits)
 
 
 def check_here(verb: str, words: Sequence[str]) -> None:

@@ -52,9 +52,13 @@ def open_remote(server: str, environ: Mapping[str, str], tell: Callable[[str], N
     return RemoteStore(client)
 
 
-def open_missions(server: str, environ: Mapping[str, str], tell: Callable[[str], None] | None = None) -> RemoteMissions:
-    """The missions of the checkout in which it was started, likewise."""
+def open_missions(
+    server: str, environ: Mapping[str, str], tell: Callable[[str], None] | None = None, *, waits: bool = True
+) -> RemoteMissions:
+    """The missions of the checkout in which it was started, likewise; not `waits`: while it is away, say so at once."""
     client = open_server(server, environ, tell)
+    if not waits:
+        client.patience_s = 0.0
     from kranzq.client.remote_missions import RemoteMissions
 
     return RemoteMissions(client)

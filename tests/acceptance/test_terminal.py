@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
+import shutil
 import sys
+import tempfile
 
 import pytest
 
 from tests.factories import gone_pid
-from tests.laboratory import Laboratory, wait_for
+from tests.laboratory import PATIENCE, Laboratory, wait_for
 from tests.terminal import DONE, terminal
 
 pytestmark = [pytest.mark.slow, pytest.mark.system("tmux")]
@@ -17,6 +20,7 @@ import sys, time
 print("\\x1b[32mcompiling\\x1b[0m \\x1b]0;evil\\x07\\u202etrap 漢字", flush=True)
 time.sleep(3600)
 """
+SERVES = re.compile(r"kranzq serves unix:(\S+)")
 SIZES = [(80, 24), (200, 60)]
 
 
@@ -173,7 +177,7 @@ def test_a_daemon_tells_below_its_log_what_it_does(lab: Laboratory, columns: int
         shown = one.shows(DONE)
 
         assert [line for line in shown.splitlines() if line.startswith(("idle", "running"))] == []
-        assert not any("\x1b" in line for line in lab.log().splitlines())
+        assert re.search(r"(idle|running works|\[it is over\]).*\d\d:\d\d:\d\d ", shown) is None, "it garbles the log"
 
 
 def test_a_daemon_that_finds_a_mission_running_tells_since_when(lab: Laboratory) -> None:
@@ -234,3 +238,25 @@ def test_recovery_of_many_claims_leaves_only_its_report(lab: Laboratory) -> None
 
         assert "━" not in shown
         assert one.cursor()
+
+
+def test_a_server_s_missions_are_a_screen_too(lab: Laboratory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the words of here, with who was asked; a server that went away is said and asked again."""
+    lab.enqueue("first")
+    folder = tempfile.mkdtemp(prefix="kranzq-", dir="/tmp")  # a socket's path must be short
+    monkeypatch.setenv("XDG_STATE_HOME", folder)
+    try:
+        server = lab.start([*lab.command("serve")], log="server")
+        found = wait_for(lambda: SERVES.search(lab.log("server")), "it serves")
+        assert found is not None
+        address = f"unix:{found[1]}"
+        with terminal(200, 24) as one:
+            one.kranzq("status", "--server", address, "--watch", "0.2")
+            one.shows("WAITS", "first", f"at {address}")
+            server.terminate()
+            server.wait(PATIENCE)
+            one.shows("Looking again", never=["first"])
+            one.keys("C-c")
+            one.shows(DONE)
+    finally:
+        shutil.rmtree(folder)

@@ -15,7 +15,7 @@ from kranzq.dispatch.overview import Overview
 
 def show_status(server: str, every_s: float | None) -> None:
     """What runs there, once or every so many seconds."""
-    with missions_at(server) as missions:
+    with missions_at(server, waits=every_s is None) as missions:
 
         def look() -> Overview:
             answer = missions.status()
@@ -30,7 +30,7 @@ def show_status(server: str, every_s: float | None) -> None:
 
 def show_listing(server: str, every_s: float | None, *, parked: bool, everything: bool) -> None:
     """What waits there, once or every so many seconds."""
-    with missions_at(server) as missions:
+    with missions_at(server, waits=every_s is None) as missions:
 
         def look() -> Listing:
             return told.read(missions.where, told.listing, missions.listing(parked=parked, everything=everything))

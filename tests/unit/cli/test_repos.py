@@ -103,6 +103,13 @@ def test_an_unsafe_list_keeps_nobody_from_working(
     assert (checkout / ".kranz" / "queue").is_dir()
 
 
+def test_a_server_has_no_list_of_checkouts(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Asked for both, neither is guessed; where only the variable names one, the checkouts of this machine are meant."""
+    assert called(capsys, "status", "--all", "--server", "unix:/tmp/x")[0] == 2
+    monkeypatch.setenv("KRANZQ_SERVER", "unix:/tmp/x")
+    assert called(capsys, "status", "--all")[0] == 0
+
+
 def test_enqueue_makes_nothing_known(checkout: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Hooks call it: it does what it must, and nothing beside it."""
     assert called(capsys, "-C", str(checkout), "enqueue", "m-1", "--", "true")[0] == 0
