@@ -18,7 +18,6 @@ from kranzq import events
 from kranzq.cli.say import clean
 from kranzq.cli.tables import cut_to, wide
 from kranzq.dispatch.parts import Empty, IsBusy, Paused, Result
-from kranzq.errors import KranzqError
 from kranzq.model.frozen import frozen
 
 _TICK_S = 1.0
@@ -146,7 +145,9 @@ class StatusLine:
     def _ask(self, doing: Doing) -> None:
         """What comes next, and since when a mission runs that was not started here; without the lock."""
         next_, since = self._next, doing.since
-        with contextlib.suppress(KranzqError, OSError):
+        with contextlib.suppress(
+            Exception
+        ):  # also what a package raises that was replaced beside us: it is only a line
             next_ = self._upcoming()
             since = self._since() if since is None else since
         with self._changed:

@@ -104,7 +104,7 @@ def test_an_unsafe_list_keeps_nobody_from_working(
 
 
 def test_a_server_has_no_list_of_checkouts(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Asked for both, neither is guessed; where only the variable names one, the checkouts of this machine are meant."""
+    """Asked for both, neither is guessed; where only the variable names one, those of this machine are meant."""
     assert called(capsys, "status", "--all", "--server", "unix:/tmp/x")[0] == 2
     monkeypatch.setenv("KRANZQ_SERVER", "unix:/tmp/x")
     assert called(capsys, "status", "--all")[0] == 0

@@ -109,3 +109,16 @@ def test_in_the_background_there_is_no_line() -> None:
     line.close()
 
     assert text(line) == "a line\n"
+
+
+def test_what_cannot_be_asked_does_not_end_the_line(line: StatusLine) -> None:
+    """The package may be replaced while a daemon runs: then the line tells less, and the thread lives."""
+
+    def broken() -> str | None:
+        raise ImportError("gone")
+
+    line._upcoming = broken
+    line.hear(events.Started("m-1", 1, 77))
+    line._ask(line._doing)
+
+    assert line._doing.mission == "m-1"
