@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -41,4 +42,10 @@ def _row(one: RepoSeen, now: float) -> tuple[Text, ...]:
         sign, style = " >", RUNS
     else:
         sign, style = " -", ""
-    return said((sign, style)), said((one.root, style)), said(runs), said(waits), cut((needed, style))
+    return said((sign, style)), said((_short(one.root), style)), said(runs), said(waits), cut((needed, style))
+
+
+def _short(root: str) -> str:
+    """The path, from the home directory on where it lies below that."""
+    home = os.environ.get("HOME", "").rstrip("/")
+    return f"~{root.removeprefix(home)}" if home and root.startswith(f"{home}/") else root

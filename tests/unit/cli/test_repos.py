@@ -121,12 +121,13 @@ def test_enqueue_makes_nothing_known(checkout: Path, capsys: pytest.CaptureFixtu
 def test_the_screen_of_many_fits(columns: int, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each a line where there is room, with a sign beside the colour, and what does not fit is counted."""
     monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("HOME", "/srv/home")
     counts = dict.fromkeys(COUNTED, 1)
     busy = BusySeen("keeper", "", "m-1", 1, 40.0, 1)
     found = [
         RepoSeen("/srv/person\x1b[2J", Status("", None, None, counts, None, (), warnings=(Notice("bad\n"),) * 3)),
         RepoSeen("/srv/runs", Status("", None, busy, counts, None, ())),
-        RepoSeen("/srv/gone", None, "there is no checkout here any more", is_gone=True),
+        RepoSeen("/srv/home/gone", None, "there is no checkout here any more", is_gone=True),
     ]
     shown = repos_lines(found * 30, Size(columns, rows), 100.0)
 
@@ -137,4 +138,4 @@ def test_the_screen_of_many_fits(columns: int, rows: int, monkeypatch: pytest.Mo
     assert "bad\\n (and 2 more)" in whole
     assert " >  /srv/runs" in whole
     assert "m-1 1 min" in whole
-    assert " x  /srv/gone" in whole
+    assert " x  ~/gone" in whole
