@@ -50,7 +50,7 @@ def status_text(found: Status, *, where: str = "", version: str = __version__) -
     """
     say_styled(shade(found.repo, bold=True) + clean(f"{f' at {where}' if where else ''}  (kranzq {version})"))
     say(f"  runs     {_runs(found.busy)}{f'; kranz says {found.kranz}' if found.kranz is not None else ''}")
-    say(f"  daemon   {_daemon(found.daemon)}")
+    say(f"  daemon   {daemon_text(found.daemon)}")
     counts = ", ".join(f"{number} {word}" for word, number in found.counts.items() if number or word == "queued")
     say(f"  queue    {counts}")
     if found.first:
@@ -187,7 +187,8 @@ def _runs(busy: BusySeen | None) -> str:
     return f"{busy.mission}{run}{lasts}, {process}{keeper}{spoke}"
 
 
-def _daemon(daemon: DaemonSeen | HiddenDaemon | None) -> str:
+def daemon_text(daemon: DaemonSeen | HiddenDaemon | None) -> str:
+    """What is known of a daemon, in one line."""
     match daemon:
         case None:
             return "none"
