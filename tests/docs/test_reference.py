@@ -185,6 +185,7 @@ def test_every_key_of_json_is_described(checkout: Path, capfd: pytest.CaptureFix
         "park": ask("park", "waits"),
         "unpark": ask("unpark", "waits"),
         "retry": ask("retry", "waits"),
+        "service": ask("service", "install", "--yes") | ask("service", "status") | ask("service", "remove", "--yes"),
         "cancel": ask("cancel", "waits") | ask("cancel", "*", "--yes"),
         "presence": ask("presence", "claim", "src", "--agent", "ann")
         | ask("presence", "claim", "src")
