@@ -54,12 +54,13 @@ def among(modules: set[str], unwanted: set[str]) -> list[str]:
         (("--version",), {"kranzq.wiring", "kranzq.dispatch", "dataclasses"}),
         (("enqueue", "m1", "--", "true"), RARE),
         (("enqueue", "m1", "--json", "--priority", "1", "--", "true"), RARE),
+        (("guard",), RARE | {"kranzq.dispatch.own_claim", "kranzq.dispatch.own_item", "kranzq.model.work"}),
         (
             ("list",),
             {"socket", "subprocess", "kranzq.wiring.dispatchers", "kranzq.wiring.waiting", "kranzq.wiring.hooks"},
         ),
     ],
-    ids=["version", "enqueue", "enqueue with options", "list"],
+    ids=["version", "enqueue", "enqueue with options", "guard", "list"],
 )
 def test_a_verb_imports_only_what_it_needs(checkout: Path, words: tuple[str, ...], unwanted: set[str]) -> None:
     """Nothing heavy is imported, nor what only other verbs need, whether the queue is new or there already."""
