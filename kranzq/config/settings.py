@@ -37,6 +37,7 @@ OTHER_VARIABLES: Mapping[str, str] = {
     "KRANZQ_SERVER": "a kranzq server, used in the place of a database and of a checkout's missions",
     "KRANZQ_TOKEN_FILE": "the file in which one's token for that server lies; mode 600",
     "KRANZQ_TOKEN": "that token, where there is no such file",
+    "KRANZQ_HOOK": "the mark by which `kranzq hook` knows the entry of an MCP server that it has made",
 }
 """`KRANZQ_*` variables that are no settings, each with its meaning; whoever reads one puts it here."""
 

@@ -187,6 +187,10 @@ def test_every_key_of_json_is_described(checkout: Path, capfd: pytest.CaptureFix
         "retry": ask("retry", "waits"),
         "service": ask("service", "install", "--yes") | ask("service", "status") | ask("service", "remove", "--yes"),
         "cancel": ask("cancel", "waits") | ask("cancel", "*", "--yes"),
+        "guard": ask("guard"),
+        "hook": ask("hook", "install", "git-pre-push", "--yes")
+        | ask("hook", "list")
+        | ask("hook", "remove", "mcp", "--yes"),
         "presence": ask("presence", "claim", "src", "--agent", "ann")
         | ask("presence", "claim", "src")
         | ask("presence", "who", "src")
