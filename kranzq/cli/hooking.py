@@ -106,7 +106,7 @@ def install(
     wish = _wish(wished, ctx.meta.get("kranzq.command", ()))
     if one.place is Place.NOWHERE:
         fitting.check_words(one, wish, file=file, shared=shared)
-        click.echo(fitting.printed(one, wish), nl=False)
+        _print(one, fitting.printed(one, wish), as_json=as_json)
         return
     change, notes = fitting.to_put(one, ctx.obj, os.environ, wish, file=file, shared=shared)
     ctx.exit(_carry_out(one, change, notes, "is in", yes=yes, prints=prints, as_json=as_json))
@@ -198,6 +198,15 @@ def _carry_out(
     if may:
         say(f"{kind.name} {done} {change.path}.")
     return 0 if may or prints else _NO
+
+
+def _print(kind: Kind, text: str, *, as_json: bool) -> None:
+    """Show what is only printed."""
+    if as_json:
+        say_json({"kind": kind.name, "path": None, "changed": False, "notes": [], "diff": text.splitlines()})
+    else:
+        for line in text.splitlines():
+            say(line)
 
 
 def _is_granted(kind: Kind, change: Change, notes: Sequence[str]) -> bool:

@@ -94,7 +94,7 @@ def _record(runs: Runs, marks: RunMarks) -> RunRecord:
         raise _lost(marks, "there is no record of this run that could be believed")
     with folder:
         record = folder.read()
-        if record is None or (record.nonce, record.lock) != (marks.nonce, marks.lock):
+        if record is None or record.nonce != marks.nonce or record.lock not in {"", marks.lock}:  # a library's has none
             raise _lost(marks, "the record of this run is another one's, or gone")
         if record.state == "ended" and record.outcome is not None:
             raise _lost(marks, f"this run has ended: {record.outcome.value}")

@@ -5,11 +5,12 @@ from __future__ import annotations
 import enum
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from kranzq.errors import UsageFault
 from kranzq.model.frozen import frozen
 from kranzq.model.ids import MissionId
+from kranzq.model.tokens import has_token
 
 _LONGEST_OBJECT = "0" * 64
 _MARK = re.compile(r"(\S+) made=(\S*)(?: with=(\{.*\}))?")
@@ -90,6 +91,11 @@ class Wish:
             MissionId(f"{self.mission}-{_LONGEST_OBJECT}")
         if any("\0" in word for word in (*self.command, self.agent)):
             raise UsageFault("A word of the command has a NUL in it, which no shell can pass on.")
+        if any(has_token(word) for word in (*self.command, self.agent)):
+            raise UsageFault(
+                "A word of the command has a token in it, and the file of a hook is read by others.",
+                "Name the file that holds it: KRANZQ_TOKEN_FILE.",
+            )
 
     def words(self) -> list[str]:
         """The options of `kranzq enqueue`, in words."""
@@ -121,14 +127,17 @@ class Wish:
         if not isinstance(value, Mapping):
             return cls()
         priority, command = value.get("priority"), value.get("command")
-        words = tuple(str(word) for word in command) if isinstance(command, Sequence) else ()
-        return cls(
-            str(value.get("mission", "")),
-            priority if type(priority) is int else None,
-            str(value.get("timeout", "")),
-            value.get("missionsToo") is True,
-            words,
-        )
+        mission, timeout = value.get("mission"), value.get("timeout")
+        try:
+            return cls(
+                mission if isinstance(mission, str) else "",
+                priority if type(priority) is int else None,
+                timeout if isinstance(timeout, str) else "",
+                value.get("missionsToo") is True,
+                tuple(map(str, command)) if isinstance(command, list) else (),
+            )
+        except UsageFault:  # somebody has changed the mark: what it marks can still be taken out
+            return cls()
 
 
 @frozen

@@ -405,6 +405,10 @@ def test_a_job_for_a_ci_is_only_printed(repository: Repository) -> None:
     for step in steps:
         subprocess.run(["sh", "-n", "-c", step], check=True, timeout=50)
     assert """kranzq enqueue verify-"$REVISION" --once -- make 'it'"'"'s all'""" in said
+    told = json.loads(
+        repository.hook("install", "ci", "--print", "--json", "--mission", "verify", "--", "make", "it's all")
+    )
+    assert (told["path"], told["diff"]) == (None, said.splitlines())
     assert repository.seen() == seen
     repository.hook("remove", "ci", code=2)
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kranzq.errors import Conflict
+from kranzq.errors import Conflict, UsageFault
 from kranzq.fitting import json_text, settings
 from kranzq.fitting.kinds import Mark, Wish, kind_named
 
@@ -184,7 +184,15 @@ def test_a_wish_stands_in_its_mark() -> None:
 
     assert found == Mark("1.2.3", ("file", "hooks", "PostToolUse"), wish)
     assert Wish.from_json(wish.to_json()) == wish
-    assert Wish.from_json("[]") == Wish.from_json("{") == Wish()
+    for text in ("[]", "{", '{"mission": "a/b"}', '{"mission": 7, "command": "x", "priority": "1"}'):
+        assert Wish.from_json(text) == Wish()
+
+
+@pytest.mark.parametrize("word", ["a\0b", "kqa_" + "a" * 43])
+def test_a_command_that_nobody_should_keep_is_refused(word: str) -> None:
+    """No shell passes a NUL on, and a file of hooks is read by others."""
+    with pytest.raises(UsageFault, match="of the command has a"):
+        Wish(command=("x", word))
 
 
 @given(texts())
