@@ -186,6 +186,8 @@ def _carry_out(
     may = not prints and change.is_one and (yes or _is_granted(kind, change, notes))
     if may:
         change.write()
+    elif not (prints or change.is_one):
+        change.sweep()
     if as_json:
         shown = {"kind": kind.name, "path": change.path, "changed": may, "notes": list(notes)}
         say_json(shown | {"diff": [without_tokens(line) for line in change.diff()]})

@@ -12,13 +12,16 @@ import stat
 from dataclasses import replace
 
 from kranzq.disk import atomic
+from kranzq.disk.leavings import dead_temporaries
 from kranzq.disk.read import ENTRY_LIMIT, Unreadable, read_regular
 from kranzq.errors import Conflict, UnsafePath
 from kranzq.fitting import block, settings
 from kranzq.fitting.kinds import FOLDER, Kind, Mark, Place, Wish
 from kranzq.fitting.places import Spot
 from kranzq.fitting.scripts import script_body
+from kranzq.liveness import judge_claim
 from kranzq.model.frozen import frozen
+from kranzq.model.process import Liveness
 
 ABSENT, INSTALLED, DIFFERS = "absent", "installed", "differs"
 _EXECUTABLE = 0o111
@@ -66,6 +69,7 @@ class Change:
                     atomic.sync_folder(fd)
                 else:
                     atomic.replace(fd, name, self.after, mode=self.mode, sync=True)
+                _sweep(fd, name)
             finally:
                 os.close(fd)
         except OSError as fault:
@@ -73,6 +77,16 @@ class Change:
         if self.after is None and self.folder_goes:
             with contextlib.suppress(OSError):
                 os.rmdir(folder)
+
+    def sweep(self) -> None:
+        """Where there is nothing to change: remove what a change that was killed has left beside the file."""
+        folder, name = os.path.split(self.path)
+        with contextlib.suppress(OSError):
+            fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            try:
+                _sweep(fd, name)
+            finally:
+                os.close(fd)
 
 
 @frozen
@@ -181,6 +195,19 @@ def _read(path: str, name: str, dir_fd: int | None = None) -> tuple[bytes, int] 
     except Unreadable as fault:
         raise UnsafePath(path, fault.why, "Look at it; name another file with --file, or change it by hand.") from fault
     return None if found is None else (found.data, stat.S_IMODE(found.stat.st_mode))
+
+
+def _sweep(fd: int, name: str) -> None:
+    """Remove temporary files of ours for that name; in somebody else's folder no other one is touched."""
+    for left in dead_temporaries(fd, _is_gone):
+        if left.startswith(f".{name}."):
+            with contextlib.suppress(OSError):
+                os.unlink(left, dir_fd=fd)
+
+
+def _is_gone(pid: int, wrote_at: float) -> bool:
+    """At whatever age: one that is taken for gone and lives is told that its file is, and has changed nothing."""
+    return judge_claim(pid, None, wrote_at).verdict is Liveness.GONE
 
 
 def _lines(data: bytes | None) -> list[str]:
