@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from kranzq.disk.modes import counts
 from kranzq.disk.tracked import tracked
@@ -30,20 +30,6 @@ if TYPE_CHECKING:
     from kranzq.runs.record import RunRecord
 
 _MOST_DIGITS = 9
-
-
-class LookedAt(Protocol):
-    """What is asked of an open queue."""
-
-    @property
-    def fd(self) -> int:
-        """A descriptor of `.kranz/queue`."""
-        ...
-
-    @property
-    def kranz_fd(self) -> int:
-        """A descriptor of `.kranz`."""
-        ...
 
 
 @frozen
@@ -76,9 +62,12 @@ def marks_in(environ: Mapping[str, str]) -> RunMarks:
     return RunMarks(name, int(number), nonce, lock, repo)
 
 
-def check_own(checkout: Checkout, queue: LookedAt, marks: RunMarks) -> RunRecord:
-    """The run's record, when its claim is still its own. Raises MissionLost, CannotTell."""
-    runs = Runs(checkout, queue.kranz_fd)
+def check_own(checkout: Checkout, kranz: int, queue: int, marks: RunMarks) -> RunRecord:
+    """The run's record, when its claim is still its own; `kranz` and `queue` are descriptors of those folders.
+
+    Raises MissionLost, CannotTell.
+    """
+    runs = Runs(checkout, kranz)
     if runs.are_hidden(marks.mission):
         raise CannotTell(str(marks.mission), f"its records below {checkout.missions} may not be read by this user")
     record = _record(runs, marks)
@@ -107,17 +96,17 @@ def _record(runs: Runs, marks: RunMarks) -> RunRecord:
     return record
 
 
-def _check_claim(checkout: Checkout, queue: LookedAt, marks: RunMarks, record: RunRecord) -> None:
+def _check_claim(checkout: Checkout, queue: int, marks: RunMarks, record: RunRecord) -> None:
     if "/" in record.claim or not record.claim:
         raise _lost(marks, "its record names no claim")
     try:
-        seen = os.stat(record.claim, dir_fd=queue.fd, follow_symlinks=False)
+        seen = os.stat(record.claim, dir_fd=queue, follow_symlinks=False)
     except (FileNotFoundError, NotADirectoryError):
         raise _lost(marks, "its claim is not in the queue any more: somebody took it back") from None
     except (OSError, ValueError) as fault:
         why = f"its claim {record.claim} cannot be looked at: {fault}"
         raise CannotTell(str(marks.mission), why) from fault
-    if not stat.S_ISREG(seen.st_mode) or not counts(seen, queue.fd):
+    if not stat.S_ISREG(seen.st_mode) or not counts(seen, queue):
         raise _lost(marks, f"{record.claim} is no claim: it is a link or another user's")
     brought = tracked(checkout.root).has(f".kranz/queue/{record.claim}")
     if brought:

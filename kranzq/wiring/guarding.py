@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from kranzq.dispatch.inside import is_for_item, is_in_mission
-from kranzq.errors import NoSuchItem, NotFound, StoreUnavailable, UnsafePath
+from kranzq.errors import CannotTell, NoSuchItem, NotFound, UnsafePath
 from kranzq.model.checkout import Checkout
 from kranzq.model.frozen import frozen
 from kranzq.wiring.checkouts import is_meant_as_root
@@ -66,9 +66,9 @@ def guard_item(marks: ItemMarks, environ: Mapping[str, str], named: str | None, 
 
 
 def _run(environ: Mapping[str, str]) -> RunRecord:
+    from kranzq.backends.file.folders import Folders
     from kranzq.disk.owners import unsafe_folder
     from kranzq.dispatch.own_claim import check_own, marks_in
-    from kranzq.wiring.queues import open_look
 
     marks = marks_in(environ)
     checkout = Checkout(marks.repo, has_git=os.path.lexists(f"{marks.repo}/.git"))
@@ -76,16 +76,16 @@ def _run(environ: Mapping[str, str]) -> RunRecord:
         raise UnsafePath(marks.repo, "the checkout of this mission is reached by a link now")
     if (unsafe := unsafe_folder(checkout, as_root=is_meant_as_root(environ))) is not None:
         raise unsafe.error()
-    with open_look(checkout) as queue:
-        if queue is None:
-            raise NotFound(
-                f"{checkout.queue} is gone, and with it the claim of mission {marks.mission}.",
-                "Stop working on it. Something removed it: git clean -fdx does, for one.",
-            )
-        try:
-            return check_own(checkout, queue, marks)
-        except OSError as fault:
-            raise StoreUnavailable(fault.filename or checkout.kranz, fault.strerror or str(fault)) from fault
+    try:
+        with Folders.open(checkout) as folders:
+            return check_own(checkout, folders.kranz, folders.queue, marks)
+    except NotFound as fault:
+        raise NotFound(
+            f"{checkout.queue} is gone, and with it the claim of mission {marks.mission}.",
+            "Stop working on it. Something removed it: git clean -fdx does, for one.",
+        ) from fault
+    except OSError as fault:
+        raise CannotTell(f"mission {marks.mission}", f"{fault.filename or checkout.kranz}: {fault.strerror}") from fault
 
 
 def _check_item(
