@@ -471,3 +471,13 @@ def test_without_a_repository_it_is_said_what_is_missing(repository: Repository,
     assert "no checkout" in repository.hook("install", "git-pre-push", "--yes", code=3, at=tmp_path / "bare")
     repository.lab.run("-C", str(tmp_path / "bare"), "init")
     assert "no git" in repository.hook("install", "git-pre-push", "--yes", code=3, at=tmp_path / "bare")
+
+
+def test_kinds_are_completed() -> None:
+    """A press of the key shows what can be installed."""
+    asked = {"_KRANZQ_COMPLETE": "bash_complete", "COMP_WORDS": "kranzq hook install git-pre", "COMP_CWORD": "3"}
+    done = subprocess.run(
+        [sys.executable, "-m", "kranzq"], cwd=REPO, env=os.environ | asked, capture_output=True, text=True, check=True
+    )
+
+    assert done.stdout.split() == [f"plain,{kind}" for kind in GUARDS]
