@@ -14,7 +14,7 @@ import click
 from kranzq.cli.numbers import Whole
 from kranzq.cli.say import clean, say, say_json, say_styled, shade
 from kranzq.errors import EXIT_FAILED, KranzqError, UsageFault
-from kranzq.wiring import checkouts, configuring, looking, trusting, working
+from kranzq.wiring import checkouts, configuring, hooks, looking, trusting, working
 
 if TYPE_CHECKING:
     from kranzq.dispatch.checkup import Check
@@ -58,6 +58,7 @@ def _checks(checkout: Checkout, environ: Mapping[str, str]) -> Iterator[Check]:
     yield from checkup.of_keys(trusting.keyring(environ).seen)
     yield from machine_check.of_machine(checkout, environ.get("PATH"), min_free=min_free)
     yield from _work_queue(checkout, environ)
+    yield from _hooks(checkout, environ)
     yield from checkup.of_checkout(checkout, as_root=checkouts.is_meant_as_root(environ))
     try:
         with looking.open_sight(checkout, environ) as sight:
@@ -83,6 +84,26 @@ def _work_queue(checkout: Checkout, environ: Mapping[str, str]) -> Iterator[Chec
     else:
         advice = "" if seen.usable else "Upgrade kranzq on this machine"
         yield Check("work queue", "ok" if seen.usable else "fault", f"{seen.where}: {seen.text}", advice)
+
+
+def _hooks(checkout: Checkout, environ: Mapping[str, str]) -> Iterator[Check]:
+    """Who is told of events, and whether somebody takes nothing; a wrong setting was said before."""
+    import shutil
+
+    from kranzq.dispatch.checkup import Check
+
+    try:
+        configured = hooks.configured_hooks(checkout, environ)
+    except KranzqError:
+        return
+    for name, command in configured.items():
+        if not hooks.is_url(command) and shutil.which(command[0], path=environ.get("PATH")) is None:
+            advice = f"Install it, or mend [hooks] {name}"
+            yield Check("hooks", "warning", f"{name}: {command[0]} is not there or not executable", advice)
+    trouble = hooks.hook_notices(checkout, environ)
+    yield from (Check("hooks", "warning", *one) for one in trouble)
+    if configured and not trouble:
+        yield Check("hooks", "ok", f"told of events: {', '.join(configured)}")
 
 
 def _settings(checkout: Checkout, environ: Mapping[str, str]) -> tuple[list[Check], int]:

@@ -48,6 +48,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "service": ("kranzq.cli.service:service", "Keep the daemon as a service: install, status, remove."),
     "guard": ("kranzq.cli.guarding:guard", "Refuse what a mission does when its claim is no longer its own."),
     "hook": ("kranzq.cli.hooking:hook", "Hooks for git, agents and CI: install, list, remove."),
+    "notify": ("kranzq.cli.notifying:notify", "Who is told of events: test, list, secret."),
     "presence": ("kranzq.cli.presence:presence", "Say what you work on, and ask who else does; blocks nobody."),
     "work": ("kranzq.cli.working:work", "Items that agents share: enqueue, claim, complete, list."),
     "agent": ("kranzq.cli.agents:agent", "Who may call a server: add, list, rotate, revoke; the operator's key."),

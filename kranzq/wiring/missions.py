@@ -72,7 +72,16 @@ class Missions:
         with looking.open_sight(self.checkout, self.environ) as sight:
             if sight is None:
                 return nothing_there(self.checkout.root)
-            return status(sight, lambda: looking.status_thresholds(self.checkout, self.environ))
+            found = status(sight, lambda: looking.status_thresholds(self.checkout, self.environ))
+        from kranzq.wiring.hooks import hook_notices
+
+        if told := hook_notices(self.checkout, self.environ):
+            from dataclasses import replace
+
+            from kranzq.dispatch.status import Notice
+
+            found = replace(found, warnings=(*found.warnings, *(Notice(*one) for one in told)))
+        return found
 
     def counts(self) -> dict[str, int]:
         """How many entries are in each state, by names alone: cheap, and nothing is verified."""

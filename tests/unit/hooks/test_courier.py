@@ -56,7 +56,7 @@ def once(outbox: Path, tmp_path: Path) -> None:
     for name in courier.waiting(str(outbox)):
         record = courier.read(str(outbox), name)
         if record is not None:
-            courier.hand_over(str(outbox), name, record, str(tmp_path))
+            courier.hand_over(str(outbox), name, record, str(tmp_path), {})
 
 
 def test_events_are_handed_over_in_order(outbox: Path, tmp_path: Path) -> None:
