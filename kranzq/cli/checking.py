@@ -6,6 +6,7 @@ With `--prove` everything that the promises rest on is tried as well, in a scrat
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from kranzq.model.checkout import Checkout
 
 _COLOURS = {"ok": "green", "warning": "yellow", "fault": "red"}
+_MARKS = {"ok": "\N{CHECK MARK}", "warning": "!", "fault": "\N{BALLOT X}"}
 
 
 @click.command()
@@ -29,15 +31,22 @@ _COLOURS = {"ok": "green", "warning": "yellow", "fault": "red"}
 @click.option("--json", "as_json", is_flag=True, help="For programs; keys are stable.")
 @click.pass_context
 def check(ctx: click.Context, prove: bool, seconds: int, as_json: bool) -> None:
-    """Look for trouble without starting anything: 0 when there is no fault, 1 otherwise."""
+    """Look for trouble without starting anything: 0 when there is no fault, 1 otherwise.
+
+    \b
+    Examples:
+      kranzq check
+      kranzq check --prove --seconds 30
+    """  # noqa: D301 - click takes the backspace for "not to be wrapped"
     checkout = checkouts.find_checkout(ctx.obj, os.environ)
     found = list(_checks(checkout, os.environ))
     told: dict[str, object] = {"checks": [one.to_json() for one in found]}
     if not as_json:
         for one in found:
-            say_styled(f"{shade(one.state.ljust(8), fg=_COLOURS[one.state])} {clean(f'{one.name}: {one.text}')}")
+            mark = _mark(one.state)
+            say_styled(f"{shade(mark, fg=_COLOURS[one.state])} {clean(f'{one.name}: {one.text}')}")
             if one.advice:
-                say(f"           {one.advice}")
+                say(f"{' ' * len(mark)}   {one.advice}")
     sound = all(one.state != "fault" for one in found)
     if prove:
         from kranzq.cli import proving
@@ -48,6 +57,12 @@ def check(ctx: click.Context, prove: bool, seconds: int, as_json: bool) -> None:
     if as_json:
         say_json(told)
     ctx.exit(0 if sound else EXIT_FAILED)
+
+
+def _mark(state: str) -> str:
+    """A tick, `!` or a cross on a terminal that can show them; else the word, which programs and logs look for."""
+    can_show = sys.stdout.isatty() and (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
+    return _MARKS[state] if can_show else state.ljust(8)
 
 
 def _checks(checkout: Checkout, environ: Mapping[str, str]) -> Iterator[Check]:

@@ -16,7 +16,7 @@ import click
 
 from kranzq import __version__
 from kranzq.cli.say import clean, complain, complain_of
-from kranzq.errors import EXIT_FAULT, EXIT_STORE, KranzqError, NotFound
+from kranzq.errors import EXIT_FAULT, EXIT_STORE, BadSetting, KranzqError, NotFound, UsageFault
 from kranzq.model.tokens import without_tokens
 
 if TYPE_CHECKING:
@@ -76,11 +76,17 @@ class Verbs(click.Group):
             raise _ReaderGone from fault
 
     def invoke(self, ctx: click.Context) -> Any:
-        """As click does."""
+        """As click does; whoever called a verb wrongly is told where it is described, if nothing nearer was said."""
         try:
             return super().invoke(ctx)
         except BrokenPipeError as fault:
             raise _ReaderGone from fault
+        except UsageFault as fault:
+            if not fault.advice:
+                verb = f" {ctx.invoked_subcommand}" if ctx.invoked_subcommand else ""
+                in_file = isinstance(fault, BadSetting) and not fault.sentence.startswith("command line")
+                fault.advice = "Mend it there, then: kranzq check" if in_file else f"See: kranzq{verb} --help"
+            raise
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The verbs, in the order of the table."""

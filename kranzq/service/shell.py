@@ -52,7 +52,9 @@ def _python_path(environ: Mapping[str, str]) -> dict[str, str]:
         words = [sys.executable, "-P", "-c", _WHERE]
         done = subprocess.run(words, cwd="/", env=bare, capture_output=True, timeout=_PATIENCE_S, check=True)
     except (OSError, subprocess.SubprocessError) as fault:
-        raise KranzqError(f"{sys.executable or 'Python'} cannot be started again: {fault}.") from fault
+        raise KranzqError(
+            f"{sys.executable or 'Python'} cannot be started again: {fault}.", "Install kranzq anew, then try again."
+        ) from fault
     if os.fsdecode(done.stdout).rstrip("\n") == f"{ours}/kranzq/__init__.py":
         return {}
     others = [os.path.abspath(one) for one in environ.get("PYTHONPATH", "").split(os.pathsep) if one]
