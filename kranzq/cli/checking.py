@@ -31,13 +31,7 @@ _MARKS = {"ok": "\N{CHECK MARK}", "warning": "!", "fault": "\N{BALLOT X}"}
 @click.option("--json", "as_json", is_flag=True, help="For programs; keys are stable.")
 @click.pass_context
 def check(ctx: click.Context, prove: bool, seconds: int, as_json: bool) -> None:
-    """Look for trouble without starting anything: 0 when there is no fault, 1 otherwise.
-
-    \b
-    Examples:
-      kranzq check
-      kranzq check --prove --seconds 30
-    """  # noqa: D301 - click takes the backspace for "not to be wrapped"
+    """Look for trouble without starting anything: 0 when there is no fault, 1 otherwise."""
     checkout = checkouts.find_checkout(ctx.obj, os.environ)
     found = list(_checks(checkout, os.environ))
     told: dict[str, object] = {"checks": [one.to_json() for one in found]}

@@ -31,12 +31,7 @@ def guard(
 
     Inside a mission it leaves with 0 while the claim is its own, with 4 when it was cancelled, taken back or has
     ended, and with another code when nobody can tell. Outside of any mission it says nothing and leaves with 0.
-
-    \b
-    Examples:
-      kranzq guard && git push origin HEAD
-      kranzq guard --item w-9 --attempt 2 && git merge work/w-9-2
-    """  # noqa: D301 - click takes the backspace for "not to be wrapped"
+    """
     if (item is None) != (attempt is None):
         raise UsageFault("--item and --attempt belong together.", "Type: kranzq guard --item ID --attempt N")
     if item is None and (server or url):

@@ -95,11 +95,6 @@ def install(
       ci               print a job for a CI; nothing is written
 
     What git or an agent has there already stays, and goes on.
-
-    \b
-    Examples:
-      kranzq hook install git-pre-push
-      kranzq hook install git-post-commit --timeout 1h -- make test
     """  # noqa: D301 - click takes the backspace for "not to be wrapped"
     _refuse_silence(as_json=as_json, yes=yes, prints=prints)
     one = kind_named(kind)
@@ -119,13 +114,7 @@ def install(
 def remove(
     ctx: click.Context, /, *, kind: str, file: str | None, shared: bool, yes: bool, prints: bool, as_json: bool
 ) -> None:
-    """Take a hook out: the file is as it was before, and gone if it was made for the hook.
-
-    \b
-    Examples:
-      kranzq hook remove git-pre-push
-      kranzq hook remove claude --file ~/.claude/settings.json --yes
-    """  # noqa: D301 - as above
+    """Take a hook out: the file is as it was before, and gone if it was made for the hook."""
     _refuse_silence(as_json=as_json, yes=yes, prints=prints)
     one = kind_named(kind)
     change = fitting.to_take(one, ctx.obj, os.environ, file=file, shared=shared)
@@ -137,13 +126,7 @@ def remove(
 @_JSON
 @click.pass_obj
 def list_(directory: str, *, file: str | None, as_json: bool) -> None:
-    """Show which hooks are in, where, by which version, and whether they are what would be put there now.
-
-    \b
-    Examples:
-      kranzq hook list
-      kranzq hook list --json --file ~/.claude/settings.json
-    """  # noqa: D301 - as above
+    """Show which hooks are in, where, by which version, and whether they are what would be put there now."""
     found = list(fitting.looked(directory, os.environ, file=file))
     if as_json:
         say_json({"hooks": [one.to_json() for one in found]})

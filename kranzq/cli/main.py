@@ -124,7 +124,12 @@ class Verbs(click.Group):
             from kranzq.cli.which_server import check_here
 
             check_here(args[0], args[1:])
-        return super().resolve_command(ctx, args)
+        name, command, rest = super().resolve_command(ctx, args)
+        if name is not None and command is not None and _is_help(rest, command):
+            from kranzq.cli.examples import attach
+
+            attach(command, name)
+        return name, command, rest
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """The verbs with their short help and the options, without importing a verb."""
@@ -191,6 +196,11 @@ def _show(fault: click.ClickException) -> None:
         return
     shown = without_tokens(clean(fault.format_message()))
     (click.UsageError(shown, fault.ctx) if isinstance(fault, click.UsageError) else click.ClickException(shown)).show()
+
+
+def _is_help(rest: Sequence[str], command: click.Command) -> bool:
+    """Whether the help of a verb or of one below it may be asked for; a group alone shows it, too."""
+    return "--help" in rest or "-h" in rest or (not rest and isinstance(command, click.Group))
 
 
 def _complete(argv: Sequence[str]) -> int:

@@ -15,13 +15,7 @@ _JSON = click.option("--json", "as_json", is_flag=True, help="For programs; keys
 
 @click.group()
 def notify() -> None:
-    """Be told what happens: by a program or a webhook for each event, named in [hooks] of the settings.
-
-    \b
-    Examples:
-      kranzq notify test
-      kranzq notify list
-    """  # noqa: D301 - click takes the backspace for "not to be wrapped"
+    """Be told what happens: by a program or a webhook for each event, named in [hooks] of the settings."""
 
 
 @notify.command()
@@ -29,13 +23,7 @@ def notify() -> None:
 @_JSON
 @click.pass_context
 def test(ctx: click.Context, hook: str | None, as_json: bool) -> None:
-    """Tell each configured hook, or the one named HOOK, a test event, now and once; 1 when one does not take it.
-
-    \b
-    Examples:
-      kranzq notify test
-      kranzq notify test failed
-    """  # noqa: D301 - click takes the backspace for "not to be wrapped"
+    """Tell each configured hook, or the one named HOOK, a test event, now and once; 1 when one does not take it."""
     checkout = checkouts.find_checkout(ctx.obj, os.environ)
     configured = hooks.configured_hooks(checkout, os.environ)
     if hook is not None and hook not in configured:
@@ -63,13 +51,7 @@ def test(ctx: click.Context, hook: str | None, as_json: bool) -> None:
 @_JSON
 @click.pass_context
 def list_(ctx: click.Context, as_json: bool) -> None:
-    """Show whom each hook tells, and what waits to be told.
-
-    \b
-    Examples:
-      kranzq notify list
-      kranzq notify list --json
-    """  # noqa: D301 - click takes the backspace for "not to be wrapped"
+    """Show whom each hook tells, and what waits to be told."""
     checkout = checkouts.find_checkout(ctx.obj, os.environ)
     configured = hooks.configured_hooks(checkout, os.environ)
     found = hooks.seen_hooks(checkout, os.environ)
@@ -91,13 +73,7 @@ def list_(ctx: click.Context, as_json: bool) -> None:
 @click.option("--new", is_flag=True, help="Make another one; receivers must be given it.")
 @_JSON
 def secret(new: bool, as_json: bool) -> None:
-    """Print the key that signs what webhooks get; it is made on first use.
-
-    \b
-    Examples:
-      kranzq notify secret
-      kranzq notify secret --new
-    """  # noqa: D301 - click takes the backspace for "not to be wrapped"
+    """Print the key that signs what webhooks get; it is made on first use."""
     key, path = hooks.signing_key(os.environ, renew=new)
     if as_json:
         say_json({"key": key, "file": path})

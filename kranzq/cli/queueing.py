@@ -53,12 +53,7 @@ def init(directory: str, *, as_root: bool, yes: bool) -> None:
     """Make the queue of this checkout, or of this directory where there is no git. Safe to repeat.
 
     On a terminal it asks what runs missions, how long they may take and who is told, unless that is settled.
-
-    \b
-    Examples:
-      kranzq init
-      kranzq -C ~/src/app init --yes
-    """  # noqa: D301 - click takes the backspace for "not to be wrapped"
+    """
     from kranzq.dispatch.begin import begin
 
     checkout = checkouts.checkout_to_make(directory, os.environ)

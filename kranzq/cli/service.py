@@ -37,17 +37,7 @@ _DRIFT = {
 }
 
 
-def _examples(*lines: str) -> str:
-    """What stands below the options, line by line."""
-    return "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)])
-
-
-@click.group(
-    epilog=_examples(
-        "kranzq service install            # show the unit, ask, write it, say what to type next",
-        "kranzq -C ~/src/shop service status",
-    )
-)
+@click.group()
 def service() -> None:
     """The daemon of this checkout as a service of yours, kept by systemd (on a Mac: launchd).
 
@@ -55,12 +45,7 @@ def service() -> None:
     """
 
 
-@service.command(
-    epilog=_examples(
-        "kranzq service install --print | less     # what would it be?",
-        "kranzq service install --yes --now         # in a script",
-    )
-)
+@service.command()
 @click.option("--print", "only_print", is_flag=True, help="Print the unit and do nothing else.")
 @click.option("--now", is_flag=True, help="Also let the manager start it, now and from now on.")
 @_YES
@@ -99,7 +84,7 @@ def install(directory: str, *, only_print: bool, now: bool, yes: bool, force: bo
     _tell_installed(one, found, state, commands, now=now, other=other)
 
 
-@service.command(epilog=_examples("kranzq service status", "kranzq service status --json | jq -r .condition"))
+@service.command()
 @_JSON
 @click.pass_obj
 def status(directory: str, *, as_json: bool) -> None:
@@ -119,11 +104,7 @@ def status(directory: str, *, as_json: bool) -> None:
     _show_status(one, found, state, daemon)
 
 
-@service.command(
-    epilog=_examples(
-        "kranzq service remove", "kranzq service remove --yes --force        # although somebody has edited the file"
-    )
-)
+@service.command()
 @_YES
 @_FORCE
 @_JSON
