@@ -73,15 +73,17 @@ class Missions:
             if sight is None:
                 return nothing_there(self.checkout.root)
             found = status(sight, lambda: looking.status_thresholds(self.checkout, self.environ))
+        from kranzq.trust.key import state_dir
+
+        if not os.path.isdir(f"{state_dir(self.environ)}/hooks"):
+            return found  # no hook was ever told anything, as with most users: nothing more is imported for it
+        from dataclasses import replace
+
+        from kranzq.dispatch.status import Notice
         from kranzq.wiring.hooks import hook_notices
 
-        if told := hook_notices(self.checkout, self.environ):
-            from dataclasses import replace
-
-            from kranzq.dispatch.status import Notice
-
-            found = replace(found, warnings=(*found.warnings, *(Notice(*one) for one in told)))
-        return found
+        told = tuple(Notice(*one) for one in hook_notices(self.checkout, self.environ))
+        return replace(found, warnings=(*found.warnings, *told))
 
     def counts(self) -> dict[str, int]:
         """How many entries are in each state, by names alone: cheap, and nothing is verified."""

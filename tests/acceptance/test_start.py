@@ -25,13 +25,19 @@ RARE = {
 }
 """What an enqueue needs only where something unusual lies in the queue or was asked for."""
 TELL = """
-import sys
-there = set(sys.modules)
+import os, sys
+there, leave = set(sys.modules), os._exit
+
+def tell(code):
+    print("imported:", *set(sys.modules) - there, file=sys.stderr, flush=True)
+    leave(code)
+
+os._exit = tell
 from kranzq.__main__ import main
 try:
     main()
-finally:
-    print("imported:", *set(sys.modules) - there, file=sys.stderr)
+except SystemExit as left:
+    tell(left.code)
 """
 
 
@@ -40,6 +46,7 @@ def imported(*words: str, where: Path = REPO) -> set[str]:
     argv = [sys.executable, "-c", TELL, "-C", str(where), *words]
     done = subprocess.run(argv, cwd=REPO, capture_output=True, text=True, check=False, timeout=30)
     assert done.returncode == 0, done.stderr
+    assert "kranzq.cli.main" in done.stderr.split(), done.stderr
     return set(done.stderr.rpartition("imported: ")[2].split())
 
 

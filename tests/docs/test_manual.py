@@ -59,7 +59,7 @@ def test_bash_completes_by_the_file_that_is_installed(tmp_path: Path) -> None:
     assert bash is not None
     done = subprocess.run([bash, "--norc", "-c", script], env=env, capture_output=True, text=True, check=True, cwd="/")
 
-    assert done.stdout.splitlines()[1:] == ["history", "test", "--priority"]
+    assert done.stdout.splitlines()[1:] == ["history", "secret", "--priority"]
     assert done.stderr == ""
 
 
