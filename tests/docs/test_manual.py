@@ -51,7 +51,7 @@ def test_bash_completes_by_the_file_that_is_installed(tmp_path: Path) -> None:
         }}
         complete -p kranzq
         try kranzq hist
-        try kranzq notify te
+        try kranzq notify sec
         try kranzq enqueue --prio
     """
     env = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONPATH": str(REPO)}
