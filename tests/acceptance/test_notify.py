@@ -127,6 +127,38 @@ def test_an_end_is_told_although_the_daemon_was_killed_between_it_and_the_notifi
     assert {one["id"] for one in told(hears, "failed")} == {"m1/1/failed"}
 
 
+def test_an_end_is_told_although_the_daemon_was_killed_before_a_courier_was_started(
+    lab: Laboratory, hears: Receiver
+) -> None:
+    """It lies in the outbox, and the next daemon starts a courier for it before anything else."""
+    configure(failed=hears.url())
+    lab.run("enqueue", "m1", "--", "false")
+    assert lab.killed("before:os:posix_spawn:1", "drain") == -signal.SIGKILL
+    assert [json.loads(file.read_text())["event"]["id"] for file in outbox()] == ["m1/1/failed"]
+    assert hears.came == []
+    lab.daemon()
+
+    assert {one["id"] for one in told(hears, "failed")} == {"m1/1/failed"}
+    lab.run("stop")
+
+
+def test_an_end_that_no_daemon_saw_is_told_by_the_next_one(lab: Laboratory, hears: Receiver) -> None:
+    """A real daemon is killed while the mission runs; it fails with nobody there, and that is told afterwards."""
+    configure(failed=hears.url())
+    daemon = lab.daemon()
+    lab.run("enqueue", "m1", "--", *lab.alone("m1", 60, 7))
+    wait_for(lambda: lab.count("start", "m1"), "it runs")
+    lab.kill(daemon)
+    lab.release()
+    wait_for(lambda: lab.count("end", "m1"), "it has ended")
+    wait_for(lab.is_free, "its keeper is gone")
+    assert hears.came == []
+    lab.daemon()
+
+    assert {one["id"] for one in told(hears, "failed")} == {"m1/1/failed"}
+    lab.run("stop")
+
+
 def test_what_is_parked_is_told_although_the_daemon_was_killed_right_before(lab: Laboratory, hears: Receiver) -> None:
     """It is told before the file moves, so whoever dies in between leaves it to the next one."""
     configure(parked=hears.url())

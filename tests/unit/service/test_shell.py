@@ -21,6 +21,8 @@ SHELL = {
     "KRANZQ_TOKEN": "kqa_secret",
     "KRANZQ_WORK_URL": "postgresql://me:word@host/work",
     "KRANZQ_MISSION_TIMEOUT": "",
+    "KRANZQ_HOOKS_FAILED": "https://example.org/hooks/secret",
+    "KRANZQ_HOOKS_DRAINED": "notify-send done",
     "GIT_DIR": "/elsewhere",
     "NOTIFY_SOCKET": "/run/x",
     "EDITOR": "ed",
@@ -36,9 +38,10 @@ def test_places_and_settings_are_told_and_secrets_are_not() -> None:
         "PATH": "/usr/bin:/bin",
         "XDG_STATE_HOME": "/state",
         "KRANZQ_DAEMON_ON_STOP": "wait",
+        "KRANZQ_HOOKS_DRAINED": "notify-send done",
         "KRANZQ_WORK_URL": "postgresql://me@host/work",
     }
-    assert shell.left_out(SHELL) == ["KRANZQ_TOKEN", "KRANZQ_WORK_URL"]
+    assert shell.left_out(SHELL) == ["KRANZQ_HOOKS_FAILED", "KRANZQ_TOKEN", "KRANZQ_WORK_URL"]
 
 
 def test_the_program_is_the_kranzq_that_runs() -> None:
