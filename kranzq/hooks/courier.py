@@ -112,7 +112,7 @@ def a_round(outbox: str, names: list[str], root: str, resting: dict[str, float])
         if record is None:
             continue
         key, mission, now = receiver(record), record["mission"], time.time()
-        if record["due"] > now or resting.get(key, 0.0) > now:
+        if record["due"] > now or resting.get(whom(record), 0.0) > now:
             held_up.setdefault(mission, "")
         elif held_up.get(mission, key) != key:
             continue
@@ -139,8 +139,12 @@ def a_round(outbox: str, names: list[str], root: str, resting: dict[str, float])
 
 def receiver(record: dict[str, Any]) -> str:
     """One word for a hook and whom it tells."""
-    command = json.dumps(record["command"]).encode()
-    return f"{record['event'].get('event')}.{zlib.crc32(command):08x}"
+    return f"{record['event'].get('event')}.{whom(record)}"
+
+
+def whom(record: dict[str, Any]) -> str:
+    """One word for whom a hook tells, which several hooks may share."""
+    return f"{zlib.crc32(json.dumps(record['command']).encode()):08x}"
 
 
 def place_in(windows: dict[str, tuple[float, int]], key: str, length: float, now: float) -> str:
@@ -211,13 +215,13 @@ def hand_over_together(
         if missed:
             remove(outbox, TELLING)
         return True
-    whom = f"hook {event.get('event')} ({shown(first['command'])}) for {event.get('mission') or root}"
+    what = f"hook {event.get('event')} ({shown(first['command'])}) for {event.get('mission') or root}"
     pause = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2 ** min(first["tries"], 16)) * random.uniform(0.75, 1.0)  # noqa: S311
     if is_wide:
-        resting[receiver(first)] = time.time() + pause
+        resting[whom(first)] = time.time() + pause
     left = [postponed(outbox, name, record, why, pause) for name, record in many]
     end = f"again in {pause:.0f} s" if any(left) else f"given up after {first['tries'] + 1} tries"
-    say(outbox, f"{whom}: {why}; {end}")
+    say(outbox, f"{what}: {why}; {end}")
     return not any(left)
 
 

@@ -29,7 +29,7 @@ from kranzq.events import (
     Started,
     StartsPaused,
 )
-from kranzq.hooks import words
+from kranzq.hooks import said, words
 from kranzq.hooks.backlog import FOLDER, folder_name
 from kranzq.liveness import read_stat, start_ticks
 from kranzq.trust.key import open_private
@@ -80,8 +80,9 @@ class Outbox:
         try:
             commands, window = self.configured()
             for hook in hooks:
-                if command := commands.get(hook, ()):
+                if (command := commands.get(hook, ())) and not said.is_known(self.path, hook, event):
                     self._keep(hook, command, event, window)
+                    said.remember(self.path, hook, event)
                     self._start_courier()
         except KranzqError as fault:
             self.trouble(f"hook {hooks[0]} is not told: {fault.sentence}")

@@ -94,6 +94,9 @@ def test_what_waits_for_a_person_is_told(lab: Laboratory, hears: Receiver) -> No
     assert "kranzq trust --unsigned" in why["strange"]
     assert "command" in why["bare"]
     assert "file" in why
+    lab.run("drain", code=None)
+    wait_for(lambda: not outbox(), "all is told")
+    assert len(hears.events) == 3  # a drain that is started each minute says it once a day
 
 
 def test_a_storm_is_one_summary(lab: Laboratory, hears: Receiver) -> None:

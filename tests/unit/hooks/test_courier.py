@@ -202,7 +202,10 @@ def test_a_receiver_that_hangs_costs_its_time_once(
     """While it rests nothing else is given to it, and others are told."""
     monkeypatch.setattr(courier, "LIMIT_S", 0.3)
     for number in range(5):
-        put(outbox, number, f"m{number}", "sleep", "600")
+        path = put(outbox, number, f"m{number}", "sleep", "600")
+        other = json.loads(path.read_text())
+        other["event"]["event"] = f"hook {number}"  # whichever hook it is
+        path.write_text(json.dumps(other))
     put(outbox, 9, "m9", *teller(tmp_path))
     courier.a_round(str(outbox), courier.waiting(str(outbox)), str(tmp_path), {})
 
