@@ -7,6 +7,7 @@ import json
 import os
 import time
 
+from kranzq.model.clock import rfc3339
 from kranzq.model.frozen import frozen
 
 FOLDER = "hooks"
@@ -35,7 +36,7 @@ class Backlog:
         return {
             "folder": self.folder,
             "waiting": self.waiting,
-            "since": self.since,
+            "since": rfc3339(self.since) if self.since is not None else None,
             "tries": self.tries,
             "why": self.why,
             "missed": self.missed,
