@@ -31,6 +31,7 @@ from kranzq.events import (
 )
 from kranzq.hooks import said, words
 from kranzq.hooks.backlog import FOLDER, folder_name
+from kranzq.hooks.signing import SigningKey
 from kranzq.liveness import read_stat, start_ticks
 from kranzq.trust.key import open_private
 
@@ -129,8 +130,6 @@ class Outbox:
     def _made(self, command: tuple[str, ...]) -> int:
         """A descriptor of the folder, with what a command of that kind needs."""
         if command[0].startswith(("http://", "https://")):
-            from kranzq.hooks.signing import SigningKey  # noqa: PLC0415 - a program needs no signature
-
             SigningKey(self.state).make()
         fd = self._open(make=True)
         assert fd is not None

@@ -128,6 +128,10 @@ def test_a_dispatcher_imports_nothing_of_ours_after_its_first_turn_has_begun(lab
     (lab.queue / "000-00000000000000000007-bad.json").write_text("{")
     (lab.queue / "inbox").mkdir(exist_ok=True)
     (lab.queue / "inbox/dropped").write_text('{"missionId": "m5"}')
+    config = Path(os.environ["XDG_CONFIG_HOME"]) / "kranzq/config.toml"
+    config.parent.mkdir(parents=True)
+    told = "".join(f'{hook} = ["http://127.0.0.1:1/"]\n' for hook in ("started", "ended", "failed", "needs_person"))
+    config.write_text(f"[hooks]\n{told}")
     argv = [sys.executable, "-c", WATCHED, "-C", str(lab.root), "drain"]
     done = subprocess.run(argv, cwd=REPO, capture_output=True, text=True, check=False, timeout=50)
 
