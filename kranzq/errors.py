@@ -1,3 +1,5 @@
+# Longer than 300 lines: every error of the project stands here, so that surfaces and the reference page can be held
+# against one list.
 """Every error that kranzq raises on purpose: facts go into the constructor, the class builds the sentence.
 
 Each sentence says which file or id, what is wrong, and what to do next. `exit_code` is the one table by which the
@@ -173,6 +175,30 @@ class ItemLost(ClaimLost):
         self.item, self.attempt, self.state, self.cancelled = item, attempt, state, cancelled
 
 
+class LeaseOver(ItemLost):
+    """An item whose lease is over while nobody else has claimed it: a heartbeat may still bring it back."""
+
+    def __init__(self, item: str, attempt: int) -> None:
+        super().__init__(item, attempt, "lapsed")
+        self.sentence = f"The lease of item {item} (attempt {attempt}) is over; anybody may claim it now."
+        self.advice = f"If you still work on it: kranzq work heartbeat {item} --attempt {attempt}; if that fails, stop."
+        self.args = (f"{self.sentence}\n  {self.advice}",)
+
+
+class MissionLost(ClaimLost):
+    """A mission whose claim is no longer its own, told to whoever acts in its name; `why` is half a sentence."""
+
+    def __init__(self, mission: str, run: int, why: str, root: str) -> None:
+        import shlex  # noqa: PLC0415 - rarely needed, and hooks wait for each import
+
+        KranzqError.__init__(
+            self,
+            f"Mission {mission} (run {run}) has lost its claim: {why}.",
+            f"Stop working on it; nothing was changed. What became of it: kranzq -C {shlex.quote(root)} why {mission}",
+        )
+        self.mission, self.run, self.why = mission, run, why
+
+
 class PresenceFull(Busy):
     """A holder that has so many presence claims that it gets no more; nothing was changed."""
 
@@ -205,6 +231,17 @@ class UnsafePath(Refused):
     def __init__(self, path: str, why: str, advice: str = "Look at it, mend or remove it, and try again.") -> None:
         super().__init__(f"{path} is refused: {why}.", advice)
         self.path = path
+
+
+class CannotTell(Refused):
+    """Nobody can tell whether a claim is still its holder's, so it is taken for lost; `why` is half a sentence."""
+
+    def __init__(self, what: str, why: str, advice: str = "") -> None:
+        super().__init__(
+            f"Whether the claim of {what or 'this mission'} is still its own cannot be told: {why}.",
+            f"{advice or 'Look at it: kranzq check'}.",
+        )
+        self.why = why
 
 
 class StoreUnavailable(KranzqError):

@@ -169,10 +169,11 @@ class Edited(Event):
 
 
 class PassedOver(Event):
-    """An entry may not run yet; said once for each reason."""
+    """An entry may not run yet; said once for each reason. `person`: only a person can change that."""
 
     mission: str
     why: str
+    person: bool
 
 
 class Cancelled(Event):
@@ -305,6 +306,13 @@ class Swept(Event):
     runs: int
     quarantined: int
     leavings: int
+
+
+class StartsPaused(Event):
+    """A mission could not be started for reasons that concern all; nothing is started for some seconds."""
+
+    seconds: float
+    why: str
 
 
 class Vanished(Event):

@@ -23,7 +23,9 @@ from tests.token_watch import Watch, in_files
 
 signal.signal(signal.SIGHUP, signal.SIG_DFL)  # run under nohup, every process that a test starts would be deaf to it
 LEFT_OUT = ("KRANZQ_", "KRANZ_", "GIT_", "XDG_")
-OF_A_SERVICE = frozenset({"NOTIFY_SOCKET", "INVOCATION_ID", "LISTEN_FDS", "LISTEN_PID", "WATCHDOG_USEC"})
+OF_A_SERVICE = frozenset(
+    {"DBUS_SESSION_BUS_ADDRESS", "INVOCATION_ID", "LISTEN_FDS", "LISTEN_PID", "NOTIFY_SOCKET", "WATCHDOG_USEC"}
+)
 IN_CI = os.environ.get("CI") == "true"
 GATES_FAILED = bool(os.environ.get("GATES_FAILED"))
 KILLS_TAKE_S = 120.0

@@ -30,7 +30,7 @@ from pathlib import Path
 
 REPO = Path(__file__).resolve().parent.parent
 START_EACH = bool(os.environ.get("KRANZQ_START_EACH"))
-_LEFT_OUT = re.compile(r"kranzq\.(keeper|hooks\.courier|testing|http|mcp|client|server|cli\.(mcp|serving))\b")
+_LEFT_OUT = re.compile(r"kranzq\.(keeper|hooks\.(courier|post)|testing|http|mcp|client|server|cli\.(mcp|serving))\b")
 """Programs of their own, and what needs an extra: to import these would cost more than it saves."""
 _AT_START = re.compile(r"PYTHON(?!PATH$)|LC_|LANG")
 """Variables that Python reads when it starts."""

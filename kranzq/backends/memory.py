@@ -122,7 +122,10 @@ class MemoryBackend:
     def _in_the_way(self, mission: MissionId, *, again: bool) -> _Row | None:
         for row in self._rows:
             if row.entry.mission != mission and row.entry.mission.lower() == mission.lower():
-                raise Conflict(f"Mission {mission} differs only in the case of its letters from {row.entry.mission}.")
+                raise Conflict(
+                    f"Mission {mission} differs only in the case of its letters from {row.entry.mission}.",
+                    "Give it another name.",
+                )
         mine = [row for row in self._rows if row.entry.mission == mission and not (again and row.token)]
         return min(mine, key=lambda row: row.state is State.CLAIMED, default=None)
 
@@ -131,7 +134,10 @@ class MemoryBackend:
         if there.state is State.PARKED:
             raise Conflict(f"Mission {mission} is parked. Nothing was changed.", "Cancel it, then enqueue it anew.")
         if there.entry.own is None or there.entry.own.command != own.command:
-            raise Conflict(f"Mission {mission} is {there.state.value} with another command. Nothing was changed.")
+            raise Conflict(
+                f"Mission {mission} is {there.state.value} with another command. Nothing was changed.",
+                "Cancel it first, or enqueue it with again.",
+            )
         return Accepted(there.entry, created=False, state=there.state)
 
     def _held(self, claim: Claim) -> _Row:

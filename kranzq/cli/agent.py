@@ -104,13 +104,18 @@ def _remote() -> RemoteStore | None:
     return store
 
 
-def _checked(ctx: click.Context, param: click.Parameter, url: str | None) -> str | None:
-    del param
+def check_url(url: str | None) -> None:
+    """Whether a database may be named so on a command line. Raises UsageFault."""
     if url is not None and has_password(url):
         raise UsageFault(
             f"--url {shown(url)!r} has a password in it, which every user of this machine sees in the list of "
             "processes.",
             "Put the URL into work.url of your config.toml or $KRANZQ_WORK_URL, or the password into PGPASSFILE.",
         )
+
+
+def _checked(ctx: click.Context, param: click.Parameter, url: str | None) -> str | None:
+    del param
+    check_url(url)
     ctx.meta[_URL] = url
     return url

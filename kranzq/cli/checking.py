@@ -6,6 +6,7 @@ With `--prove` everything that the promises rest on is tried as well, in a scrat
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
@@ -14,13 +15,14 @@ import click
 from kranzq.cli.numbers import Whole
 from kranzq.cli.say import clean, say, say_json, say_styled, shade
 from kranzq.errors import EXIT_FAILED, KranzqError, UsageFault
-from kranzq.wiring import checkouts, configuring, looking, trusting, working
+from kranzq.wiring import checkouts, configuring, hooks, looking, trusting, working
 
 if TYPE_CHECKING:
     from kranzq.dispatch.checkup import Check
     from kranzq.model.checkout import Checkout
 
 _COLOURS = {"ok": "green", "warning": "yellow", "fault": "red"}
+_MARKS = {"ok": "\N{CHECK MARK}", "warning": "!", "fault": "\N{BALLOT X}"}
 
 
 @click.command()
@@ -35,9 +37,10 @@ def check(ctx: click.Context, prove: bool, seconds: int, as_json: bool) -> None:
     told: dict[str, object] = {"checks": [one.to_json() for one in found]}
     if not as_json:
         for one in found:
-            say_styled(f"{shade(one.state.ljust(8), fg=_COLOURS[one.state])} {clean(f'{one.name}: {one.text}')}")
+            mark = _mark(one.state)
+            say_styled(f"{shade(mark, fg=_COLOURS[one.state])} {clean(f'{one.name}: {one.text}')}")
             if one.advice:
-                say(f"           {one.advice}")
+                say(f"{' ' * len(mark)}   {one.advice}")
     sound = all(one.state != "fault" for one in found)
     if prove:
         from kranzq.cli import proving
@@ -50,6 +53,12 @@ def check(ctx: click.Context, prove: bool, seconds: int, as_json: bool) -> None:
     ctx.exit(0 if sound else EXIT_FAILED)
 
 
+def _mark(state: str) -> str:
+    """A tick, `!` or a cross on a terminal that can show them; else the word, which programs and logs look for."""
+    can_show = sys.stdout.isatty() and (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
+    return _MARKS[state] if can_show else state.ljust(8)
+
+
 def _checks(checkout: Checkout, environ: Mapping[str, str]) -> Iterator[Check]:
     from kranzq.dispatch import checkup, machine_check
 
@@ -58,6 +67,7 @@ def _checks(checkout: Checkout, environ: Mapping[str, str]) -> Iterator[Check]:
     yield from checkup.of_keys(trusting.keyring(environ).seen)
     yield from machine_check.of_machine(checkout, environ.get("PATH"), min_free=min_free)
     yield from _work_queue(checkout, environ)
+    yield from _hooks(checkout, environ)
     yield from checkup.of_checkout(checkout, as_root=checkouts.is_meant_as_root(environ))
     try:
         with looking.open_sight(checkout, environ) as sight:
@@ -83,6 +93,26 @@ def _work_queue(checkout: Checkout, environ: Mapping[str, str]) -> Iterator[Chec
     else:
         advice = "" if seen.usable else "Upgrade kranzq on this machine"
         yield Check("work queue", "ok" if seen.usable else "fault", f"{seen.where}: {seen.text}", advice)
+
+
+def _hooks(checkout: Checkout, environ: Mapping[str, str]) -> Iterator[Check]:
+    """Who is told of events, and whether somebody takes nothing; a wrong setting was said before."""
+    import shutil
+
+    from kranzq.dispatch.checkup import Check
+
+    try:
+        configured = hooks.configured_hooks(checkout, environ)
+    except KranzqError:
+        return
+    for name, command in configured.items():
+        if not hooks.is_url(command) and shutil.which(command[0], path=environ.get("PATH")) is None:
+            advice = f"Install it, or mend [hooks] {name}"
+            yield Check("hooks", "warning", f"{name}: {command[0]} is not there or not executable", advice)
+    trouble = hooks.hook_notices(checkout, environ)
+    yield from (Check("hooks", "warning", *one) for one in trouble)
+    if configured and not trouble:
+        yield Check("hooks", "ok", f"told of events: {', '.join(configured)}")
 
 
 def _settings(checkout: Checkout, environ: Mapping[str, str]) -> tuple[list[Check], int]:

@@ -123,11 +123,23 @@ def drain(directory: str, *, once: bool, as_root: bool) -> None:
 def stop(directory: str, *, now: bool, wait: bool) -> None:
     """Stop the daemon of this checkout, from anywhere in it."""
     checkout = checkouts.find_checkout(directory, os.environ)
+    unit = _unit_that_keeps(checkout)
     stopped = dispatching.stop_daemon(checkout, now=now, wait=wait)
     if stopped is None:
         complain("No daemon serves this checkout.", *_other_things())
         sys.exit(EXIT_NOT_FOUND)
     say(stopped)
+    if unit is not None:
+        say(f"  systemd starts another one in a moment; to prevent that, type: systemctl --user stop {unit}")
+
+
+def _unit_that_keeps(checkout: Checkout) -> str | None:
+    """The unit of the daemon that runs, if it is one that starts the next daemon."""
+    from kranzq.dispatch.daemon_seen import DaemonSeen, daemon_of
+    from kranzq.wiring.service import unit_that_keeps
+
+    daemon = daemon_of(checkout)
+    return unit_that_keeps(checkout, daemon.pid) if isinstance(daemon, DaemonSeen) else None
 
 
 def _other_things() -> list[str]:

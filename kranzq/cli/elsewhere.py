@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 MOST_RUNS = 1000
 """Of a history at a time; a server gives no more."""
+_AFTER_IT = "  On the machine of the server, type: kranzq recover"
 THERE = "What is to be typed is meant for the machine of the server."
 
 
@@ -97,7 +98,7 @@ def logs(server: str, mission: str, *, run: int | None, follow: bool, tail: int 
         pieces = missions.follow(known, run=number, offset=begin)
         number = show(pieces if follow else _so_far(pieces), begin)
         if follow and not _has_ended(missions, known, number):
-            complain(f"Run {number} of mission {known} has no recorded end: its keeper is gone.")
+            complain(f"Run {number} of mission {known} has no recorded end: its keeper is gone.", _AFTER_IT)
 
 
 def wait(server: str, mission: str, *, timeout_s: float | None) -> MissionEnd:

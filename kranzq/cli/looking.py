@@ -30,6 +30,8 @@ _WATCH = click.option(
 )
 _MISSION = click.argument("mission", shell_complete=complete_mission)
 
+_AFTER_IT = "  Put it in order with: kranzq recover"
+
 
 def _checkout(ctx: click.Context) -> Checkout:
     """The checkout to look at; where every other verb would refuse it, that is said in one line."""
@@ -177,7 +179,7 @@ def logs(ctx: click.Context, mission: str, run: int | None, follow: bool, tail: 
         show = follow_run if follow else show_run
         came_to = show(runs, known, number, sink(), tail=tail)
         if came_to == "lost":
-            complain(f"Run {number} of mission {known} has no recorded end: its keeper is gone.")
+            complain(f"Run {number} of mission {known} has no recorded end: its keeper is gone.", _AFTER_IT)
         if came_to == "no output":
             raise no_output(known, number)
 

@@ -16,7 +16,7 @@ import click
 
 from kranzq import __version__
 from kranzq.cli.say import clean, complain, complain_of
-from kranzq.errors import EXIT_FAULT, EXIT_STORE, KranzqError, NotFound
+from kranzq.errors import EXIT_FAULT, EXIT_STORE, BadSetting, KranzqError, NotFound, UsageFault
 from kranzq.model.tokens import without_tokens
 
 if TYPE_CHECKING:
@@ -46,6 +46,10 @@ VERBS: dict[str, tuple[str, str]] = {
     "drain": ("kranzq.cli.dispatching:drain", "Run what is due, then leave; needs no daemon."),
     "stop": ("kranzq.cli.dispatching:stop", "Stop the daemon of this checkout."),
     "recover": ("kranzq.cli.dispatching:recover", "After a crash: put every claim where it belongs."),
+    "service": ("kranzq.cli.service:service", "Keep the daemon as a service: install, status, remove."),
+    "guard": ("kranzq.cli.guarding:guard", "Refuse what a mission does when its claim is no longer its own."),
+    "hook": ("kranzq.cli.hooking:hook", "Hooks for git, agents and CI: install, list, remove."),
+    "notify": ("kranzq.cli.notifying:notify", "Who is told of events: test, list, secret."),
     "presence": ("kranzq.cli.presence:presence", "Say what you work on, and ask who else does; blocks nobody."),
     "work": ("kranzq.cli.working:work", "Items that agents share: enqueue, claim, complete, list."),
     "agent": ("kranzq.cli.agents:agent", "Who may call a server: add, list, rotate, revoke; the operator's key."),
@@ -73,11 +77,17 @@ class Verbs(click.Group):
             raise _ReaderGone from fault
 
     def invoke(self, ctx: click.Context) -> Any:
-        """As click does."""
+        """As click does; whoever called a verb wrongly is told where it is described, if nothing nearer was said."""
         try:
             return super().invoke(ctx)
         except BrokenPipeError as fault:
             raise _ReaderGone from fault
+        except UsageFault as fault:
+            if not fault.advice:
+                verb = f" {ctx.invoked_subcommand}" if ctx.invoked_subcommand else ""
+                in_file = isinstance(fault, BadSetting) and not fault.sentence.startswith("command line")
+                fault.advice = "Mend it there, then: kranzq check" if in_file else f"See: kranzq{verb} --help"
+            raise
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The verbs, in the order of the table."""
@@ -115,7 +125,12 @@ class Verbs(click.Group):
             from kranzq.cli.which_server import check_here
 
             check_here(args[0], args[1:])
-        return super().resolve_command(ctx, args)
+        name, command, rest = super().resolve_command(ctx, args)
+        if name is not None and command is not None and _is_help(rest, command):
+            from kranzq.cli.examples import attach
+
+            attach(command, name)
+        return name, command, rest
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """The verbs with their short help and the options, without importing a verb."""
@@ -182,6 +197,11 @@ def _show(fault: click.ClickException) -> None:
         return
     shown = without_tokens(clean(fault.format_message()))
     (click.UsageError(shown, fault.ctx) if isinstance(fault, click.UsageError) else click.ClickException(shown)).show()
+
+
+def _is_help(rest: Sequence[str], command: click.Command) -> bool:
+    """Whether the help of a verb or of one below it may be asked for; a group alone shows it, too."""
+    return "--help" in rest or "-h" in rest or (not rest and isinstance(command, click.Group))
 
 
 def _complete(argv: Sequence[str]) -> int:

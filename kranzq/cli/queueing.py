@@ -47,10 +47,13 @@ class WithCommand(click.Command):
 
 @click.command()
 @click.option("--as-root", is_flag=True, help="Root means it, in another user's checkout (in a container).")
-@click.option("--yes", is_flag=True, help="Do not ask before a directory's mode is changed.")
+@click.option("--yes", is_flag=True, help="Ask nothing: mend modes of directories, and take what is proposed.")
 @click.pass_obj
 def init(directory: str, *, as_root: bool, yes: bool) -> None:
-    """Make the queue of this checkout, or of this directory where there is no git. Safe to repeat."""
+    """Make the queue of this checkout, or of this directory where there is no git. Safe to repeat.
+
+    On a terminal it asks what runs missions, how long they may take and who is told, unless that is settled.
+    """
     from kranzq.dispatch.begin import begin
 
     checkout = checkouts.checkout_to_make(directory, os.environ)
@@ -62,9 +65,15 @@ def init(directory: str, *, as_root: bool, yes: bool) -> None:
         say(f"Added to {checkout.kranz}/.gitignore: {' '.join(begun.ignored)}")
     _remember(checkout, environ)
     say(f"The queue of {checkout.root} is {'ready' if begun.made else 'there already'}.")
-    say("  Approve a mission with: kranzq enqueue MISSION -- COMMAND; run it with: kranzq daemon, or kranzq drain")
+    from kranzq.cli.first_hour import settle
+
+    settle(checkout, environ, yes=yes)
+    say("Next, type:", "  kranzq enqueue first -- echo hello", "  kranzq drain")
     if begun.tracked is None:
-        complain(f"Whether git tracks runtime state below {checkout.kranz} could not be read from its index.")
+        complain(
+            f"Whether git tracks runtime state below {checkout.kranz} could not be read from its index.",
+            "  Look at it with: git status",
+        )
     elif begun.tracked:
         complain(
             f"git tracks runtime state: {', '.join(begun.tracked[:3])}{' and more' if begun.tracked[3:] else ''}.",

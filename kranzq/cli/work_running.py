@@ -54,7 +54,7 @@ def run_items(directory: str, command: Sequence[str], given: dict[str, Any]) -> 
         worker.work()
     code = _code(worker.ends, stopping.signal, now=stopping.now, forever=given["forever"])
     if code == EXIT_LATER and not worker.ends:
-        complain("There is nothing to claim.")
+        complain("There is nothing to claim.", "  See what waits for whom: kranzq work list")
     if any(one.name == OUTPUT_THREAD for one in threading.enumerate()):
         os._exit(code)  # whoever reads our output stands still; the interpreter would wait for that
     return code

@@ -100,13 +100,22 @@ class RetentionSettings:
 
 @frozen
 class HookSettings:
-    """Programs that are told of events; empty: nobody is."""
+    """Programs, or a URL each, that are told of events; empty: nobody is."""
 
     enqueued: tuple[str, ...]
     started: tuple[str, ...]
     ended: tuple[str, ...]
+    failed: tuple[str, ...]
     parked: tuple[str, ...]
     drained: tuple[str, ...]
+    needs_person: tuple[str, ...]
+    window: float
+    """Seconds within which many events of a hook become one."""
+
+    def commands(self) -> dict[str, tuple[str, ...]]:
+        """Whom each hook tells, in the order of the page."""
+        names = ("enqueued", "started", "ended", "failed", "parked", "drained", "needs_person")
+        return {name: getattr(self, name) for name in names}
 
 
 @frozen

@@ -37,6 +37,7 @@ OTHER_VARIABLES: Mapping[str, str] = {
     "KRANZQ_SERVER": "a kranzq server, used in the place of a database and of a checkout's missions",
     "KRANZQ_TOKEN_FILE": "the file in which one's token for that server lies; mode 600",
     "KRANZQ_TOKEN": "that token, where there is no such file",
+    "KRANZQ_HOOK": "the mark by which `kranzq hook` knows the entry of an MCP server that it has made",
 }
 """`KRANZQ_*` variables that are no settings, each with its meaning; whoever reads one puts it here."""
 
@@ -229,45 +230,27 @@ SETTINGS: tuple[Setting, ...] = (
         "How long an item that runs in a checkout counts as held without a renewal.",
         parse_lease,
     ),
-    Setting(
-        "hooks.enqueued",
-        "list of texts",
-        [],
-        "The program that is told when a mission was approved; the event is JSON on its input.",
-        parse_hook,
-        split_command,
+    *(
+        Setting(
+            f"hooks.{name}", "list of texts", [], f"The program or URL that is told {when}.", parse_hook, split_command
+        )
+        for name, when in (
+            ("enqueued", "when a mission was approved; the event is JSON on its input"),
+            ("started", "when a mission's process runs"),
+            ("ended", "when a run has ended, with its outcome and its fate"),
+            ("failed", "when a run failed or timed out and no further try follows"),
+            ("parked", "when a mission was set aside for a person"),
+            ("drained", "when a dispatcher has run missions and nothing more may run now"),
+            ("needs_person", "when something waits for a person: parked, quarantined, unsigned, without a command"),
+        )
     ),
+    # Ten seconds: long enough that a queue of quick failures is one message, short enough that nobody waits for news.
     Setting(
-        "hooks.started",
-        "list of texts",
-        [],
-        "The program that is told when a mission's process runs.",
-        parse_hook,
-        split_command,
-    ),
-    Setting(
-        "hooks.ended",
-        "list of texts",
-        [],
-        "The program that is told when a run has ended, with its outcome and its fate.",
-        parse_hook,
-        split_command,
-    ),
-    Setting(
-        "hooks.parked",
-        "list of texts",
-        [],
-        "The program that is told when a mission was set aside for a person.",
-        parse_hook,
-        split_command,
-    ),
-    Setting(
-        "hooks.drained",
-        "list of texts",
-        [],
-        "The program that is told when a dispatcher has run missions and nothing more may run now.",
-        parse_hook,
-        split_command,
+        "hooks.window",
+        "duration",
+        10,
+        "When a hook was told three events within this time, the next ones are told together; 0: never.",
+        parse_duration,
     ),
 )
 TABLES = frozenset(setting.name.partition(".")[0] for setting in SETTINGS if "." in setting.name)

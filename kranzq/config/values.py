@@ -134,14 +134,36 @@ def parse_command(value: object) -> tuple[str, ...]:
 
 
 def parse_hook(value: object) -> tuple[str, ...]:
-    """A program, by its name or its absolute path, and its arguments; empty for none.
+    """A program, by its name or its absolute path, and its arguments; or one URL; empty for none.
 
     A relative path would be looked up in the checkout, where anybody may have put something.
     """
-    command = _texts(value, "must be a list of texts, the program and its arguments")
+    command = _texts(value, "must be a list of texts, the program and its arguments, or one URL")
+    if command and command[0].lower().startswith(("http:", "https:")):
+        if len(command) > 1 or not _is_webhook(command[0]):
+            raise ValueError("must be one http or https URL with a host, and without a user, a password or a #")
+        return command
     if command and (not command[0] or ("/" in command[0] and not command[0].startswith("/"))):
         raise ValueError("must begin with a program, by its name or its absolute path")
     return command
+
+
+def _is_webhook(url: str) -> bool:
+    from urllib.parse import urlsplit  # noqa: PLC0415 - only a webhook needs it
+
+    try:
+        parts = urlsplit(url)
+        is_port = parts.port is None or parts.port > 0
+    except ValueError:
+        return False
+    plain = url.isascii() and url.isprintable() and " " not in url
+    return (
+        plain
+        and url.startswith(("http://", "https://"))
+        and bool(parts.hostname)
+        and is_port
+        and not ("@" in parts.netloc or "#" in url)
+    )
 
 
 BACKENDS = ("file", "sql")

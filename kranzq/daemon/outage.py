@@ -13,7 +13,7 @@ import time
 from dataclasses import dataclass
 
 from kranzq.dispatch.parts import Parts
-from kranzq.events import Warned, emit
+from kranzq.events import StartsPaused, emit
 from kranzq.model.policy import backoff_s
 
 
@@ -31,7 +31,7 @@ class Outage:
         self._tries += 1
         self._until = time.monotonic() + pause
         self._in_checkout = parts.obstacle() is not None
-        emit(Warned(f"nothing is started for {pause:.0f} s: {reason}"))
+        emit(StartsPaused(pause, reason))
 
     def left(self, parts: Parts) -> float:
         """Seconds until the next try, 0 when there is nothing to wait for."""

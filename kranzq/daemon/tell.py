@@ -99,6 +99,7 @@ _SENTENCES: dict[type[e.Event], Callable[[Any], str]] = {
     e.WaitsBusy: lambda one: f"busy: {one.holder}",
     e.WatchLost: lambda one: f"warning: {one.why}",
     e.Swept: lambda one: f"swept: {one.runs} old runs, {one.quarantined} quarantined files, {one.leavings} leavings",
+    e.StartsPaused: lambda one: f"warning: nothing is started for {one.seconds:.0f} s: {one.why}",
     e.Vanished: _vanished,
     e.Warned: lambda one: f"warning: {one.text}",
 }

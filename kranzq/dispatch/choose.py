@@ -51,7 +51,7 @@ def choose(parts: Parts, queue: OpenQueue, memory: Memory) -> tuple[Chosen | Non
             queue.quarantine(candidate.place, permit.why)
             continue
         entry = usable(candidate.entry, permit)
-        why = _why_wait(parts, candidate.entry, permit)
+        why = for_person = _why_wait(parts, candidate.entry, permit)
         if why is None:
             why = _settled_before(parts, queue, runs, candidate)
         if why is None:
@@ -64,7 +64,7 @@ def choose(parts: Parts, queue: OpenQueue, memory: Memory) -> tuple[Chosen | Non
             passed[str(entry.mission)] = why
             names.add(candidate.place.name)
             if memory.is_new(candidate.place.name, why):
-                emit(PassedOver(str(entry.mission), why))
+                emit(PassedOver(str(entry.mission), why, bool(for_person)))
     return None, passed
 
 
@@ -138,7 +138,7 @@ def _not_yet(parts: Parts, queue: OpenQueue, runs: Runs, candidate: Candidate, m
         elif judged is not None and judged.verdict is Verdict.WAITS:
             queue.hold_back(place, None)
             if memory.is_new(place.name, judged.why):
-                emit(PassedOver(str(place.mission), f"it waits: {judged.why}"))
+                emit(PassedOver(str(place.mission), f"it waits: {judged.why}", False))
         elif due is not None:
             queue.hold_back(place, to_ms(due))
     return ""
@@ -173,7 +173,7 @@ def nothing_to_do(parts: Parts, queue: OpenQueue, memory: Memory) -> Empty | Non
             return None
         passed[str(place.mission)] = why
         if memory.is_new(place.name, why):
-            emit(PassedOver(str(place.mission), why))
+            emit(PassedOver(str(place.mission), why, True))
     return Empty(passed, due)
 
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 
 from kranzq.disk.modes import counts
-from kranzq.disk.read import Unreadable, read_regular
+from kranzq.disk.read import Unreadable, open_folder, read_regular
 from kranzq.dispatch.lock_table import is_flocked
 from kranzq.liveness import judge
+from kranzq.model.checkout import Checkout
 from kranzq.model.clock import rfc3339
 from kranzq.model.frozen import frozen
 from kranzq.model.json_object import json_object
@@ -76,6 +77,18 @@ def look_for_daemon(queue: int) -> DaemonSeen | HiddenDaemon | None:
     last_scan = rfc3339(found.stat.st_mtime) if found is not None else ""  # the daemon touches it at each look
     stopping, elsewhere = value.get("stopping") is True, _elsewhere(queue, process.pid, value.get("queue"))
     return DaemonSeen(process.pid, since, watching, last_scan, version, stopping, on_stop, elsewhere)
+
+
+def daemon_of(checkout: Checkout) -> DaemonSeen | HiddenDaemon | None:
+    """The daemon that serves a checkout, None when there is none, or no queue."""
+    try:
+        queue = open_folder(checkout.queue)
+    except OSError:
+        return None
+    try:
+        return look_for_daemon(queue)
+    finally:
+        os.close(queue)
 
 
 def _elsewhere(queue: int, pid: int, path: object) -> str:

@@ -117,7 +117,10 @@ def refuse_endless(
             for following in entry.own.after if entry is not None and entry.own is not None else ():
                 if following == mission:
                     chain = " waits for ".join((mission, *way, mission))
-                    raise Conflict(f"They would wait for each other for ever: {chain}. Nothing was changed.")
+                    raise Conflict(
+                        f"They would wait for each other for ever: {chain}. Nothing was changed.",
+                        f"Leave an --after out, or cancel one of them: kranzq cancel {way[0]}",
+                    )
                 ways.append((*way, following))
 
 

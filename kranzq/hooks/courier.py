@@ -1,8 +1,12 @@
+# Longer than 300 lines: it stands alone, since it is run by path and can import nothing of ours.
 """The courier: hands events from one checkout's outbox to the user's programs, each at least once, then leaves.
 
 A program of its own, run by path (`python -I -S -E courier.py OUTBOX CHECKOUT`) with the standard library alone, so it
 outlives whoever started it, holds nothing of theirs, and starts fast. One at a time, by a lock in the outbox. Files of
-a mission are handed over in order; one that fails is tried again later and holds up only its own mission.
+a mission are handed over in order; one that fails is tried again later and holds up only its own mission. A receiver
+that hangs, or that cannot be reached, gets nothing else meanwhile. Many events of one hook become one summary.
+
+With `--once` it makes one try at the record on its standard input, and says on the standard output how that went.
 """
 
 from __future__ import annotations
@@ -17,12 +21,20 @@ import signal
 import subprocess
 import sys
 import time
+import zlib
 from typing import Any
 
 LIMIT_S = 60.0
 GIVE_UP_S = 24 * 3600.0
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 5.0, 900.0
 LOOK_S = 1.0
+BURST = 3
+"""So many events of a hook are told one by one within a window; what comes on top is told as one when it is over."""
+MOST_IN_SUMMARY = 50
+MISSED, TELLING, WINDOWS = "missed", "missed.telling", ".windows"
+POST = os.path.join(os.path.dirname(os.path.abspath(__file__)), "post.py")
+UNREACHABLE = 4
+"""Exit code of `post.py`: it would be no better for another event."""
 BAD = ".bad"
 LOG_LIMIT = 256 * 1024
 LOCK_TRIES, LOCK_PAUSE_S = 20, 0.05
@@ -82,19 +94,86 @@ def waiting(outbox: str) -> list[str]:
 
 def work(outbox: str, root: str) -> None:
     """Hand over what is due, wait for what is not, until nothing is left."""
+    resting: dict[str, float] = {}
     while names := waiting(outbox):
-        held_up: set[str] = set()
-        done = False
-        for name in names:
-            record = read(outbox, name)
-            if record is None or record["mission"] in held_up:
-                continue
-            if record["due"] > time.time() or not hand_over(outbox, name, record, root):
-                held_up.add(record["mission"])
-            else:
-                done = True
-        if not done:
+        if not a_round(outbox, names, root, resting):
             time.sleep(LOOK_S)
+
+
+def a_round(outbox: str, names: list[str], root: str, resting: dict[str, float]) -> bool:
+    """Look at each file once; whether anything was taken. `resting`: receivers that get nothing before that time."""
+    held_up: dict[str, str] = {}
+    gathered: dict[str, list[tuple[str, dict[str, Any]]]] = {}
+    ripe: set[str] = set()
+    windows = read_windows(outbox)
+    done = False
+    for name in names:
+        record = read(outbox, name)
+        if record is None:
+            continue
+        key, mission, now = receiver(record), record["mission"], time.time()
+        if record["due"] > now or resting.get(whom(record), 0.0) > now:
+            held_up.setdefault(mission, "")
+        elif held_up.get(mission, key) != key:
+            continue
+        elif (when := place_in(windows, key, record["window"], now)) != "now" or key in gathered:
+            gathered.setdefault(key, []).append((name, record))
+            held_up[mission] = key
+            if when == "over":
+                ripe.add(key)
+        elif hand_over(outbox, name, record, root, resting):
+            done = True
+            begun, count = windows.get(key, (time.time(), 0))  # behind the try: a slow one is no pause
+            windows[key] = (begun, count + 1)
+            write_windows(outbox, windows, record["window"])
+        else:
+            held_up[mission] = ""
+    for key in ripe:
+        many = gathered[key]
+        if hand_over_together(outbox, many, root, resting):
+            done = True
+            windows[key] = (time.time(), BURST if len(many) > 1 else 1)
+            write_windows(outbox, windows, many[0][1]["window"])
+    return done
+
+
+def receiver(record: dict[str, Any]) -> str:
+    """One word for a hook and whom it tells."""
+    return f"{record['event'].get('event')}.{whom(record)}"
+
+
+def whom(record: dict[str, Any]) -> str:
+    """One word for whom a hook tells, which several hooks may share."""
+    return f"{zlib.crc32(json.dumps(record['command']).encode()):08x}"
+
+
+def place_in(windows: dict[str, tuple[float, int]], key: str, length: float, now: float) -> str:
+    """Whether an event is told `now`, kept for `later`, or, a full window being `over`, told with all of its kind."""
+    begun, count = windows.get(key, (now, 0))
+    if length <= 0 or not 0 <= now - begun < 2 * length:
+        windows.pop(key, None)
+        return "now"
+    if now - begun < length:
+        return "now" if count < BURST else "later"
+    if count >= BURST:
+        return "over"
+    windows.pop(key, None)
+    return "now"
+
+
+def read_windows(outbox: str) -> dict[str, tuple[float, int]]:
+    """When the present window of each receiver began, and how much it was told since. Lost, they begin anew."""
+    try:
+        with open(f"{outbox}/{WINDOWS}", "rb") as file:
+            return {str(key): (float(begun), int(count)) for key, (begun, count) in json.loads(file.read()).items()}
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError):
+        return {}
+
+
+def write_windows(outbox: str, windows: dict[str, tuple[float, int]], length: float) -> None:
+    """Keep them for the next courier: this one leaves when nothing waits, perhaps between two events of a storm."""
+    if length > 0:
+        put(outbox, WINDOWS, windows)
 
 
 def read(outbox: str, name: str) -> dict[str, Any] | None:
@@ -105,7 +184,7 @@ def read(outbox: str, name: str) -> dict[str, Any] | None:
         command, event = record["command"], record["event"]
         if not (command and all(isinstance(part, str) for part in command) and isinstance(event, dict)):
             raise ValueError("it names no command, or no event")
-        known: dict[str, Any] = {"mission": "", "due": 0.0, "tries": 0, "since": time.time()}
+        known: dict[str, Any] = {"mission": "", "due": 0.0, "tries": 0, "since": time.time(), "window": 0.0}
         known.update(record)
         return known
     except FileNotFoundError:
@@ -117,57 +196,144 @@ def read(outbox: str, name: str) -> dict[str, Any] | None:
         return None
 
 
-def hand_over(outbox: str, name: str, record: dict[str, Any], root: str) -> bool:
+def hand_over(outbox: str, name: str, record: dict[str, Any], root: str, resting: dict[str, float]) -> bool:
     """One try; False when the file stays for another one."""
-    why = run(outbox, record, root)
+    return hand_over_together(outbox, [(name, record)], root, resting)
+
+
+def hand_over_together(
+    outbox: str, many: list[tuple[str, dict[str, Any]]], root: str, resting: dict[str, float]
+) -> bool:
+    """One try with one event, or with a summary of several; False when the files stay for another one."""
+    first = many[0][1]
+    event = dict(first["event"]) if len(many) == 1 else summary([record["event"] for _, record in many])
+    missed = missed_so_far(outbox)
+    why, is_wide = run(outbox, first["command"], event | ({"missed": missed} if missed else {}), root)
     if why is None:
-        remove(outbox, name)
+        for name, _ in many:
+            remove(outbox, name)
+        if missed:
+            remove(outbox, TELLING)
         return True
-    what = f"hook {record['event'].get('event')} ({record['command'][0]}) for {record['mission'] or root}"
+    what = f"hook {event.get('event')} ({shown(first['command'])}) for {event.get('mission') or root}"
+    pause = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2 ** min(first["tries"], 16)) * random.uniform(0.75, 1.0)  # noqa: S311
+    if is_wide:
+        resting[whom(first)] = time.time() + pause
+    left = [postponed(outbox, name, record, why, pause) for name, record in many]
+    end = f"again in {pause:.0f} s" if any(left) else f"given up after {first['tries'] + 1} tries"
+    say(outbox, f"{what}: {why}; {end}")
+    return not any(left)
+
+
+def postponed(outbox: str, name: str, record: dict[str, Any], why: str, pause: float) -> bool:
+    """Keep a file for another try; False when it was given up, which counts as missed."""
     if time.time() - record["since"] >= GIVE_UP_S:
-        say(outbox, f"{what}: {why}; given up after {record['tries'] + 1} tries")
+        with contextlib.suppress(OSError):
+            fd = os.open(f"{outbox}/{MISSED}", os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            os.write(fd, b".")
+            os.close(fd)
         remove(outbox, name)
-        return True
-    pause = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2 ** min(record["tries"], 16)) * random.uniform(0.75, 1.0)  # noqa: S311
-    say(outbox, f"{what}: {why}; again in {pause:.0f} s")
-    later = record | {"tries": record["tries"] + 1, "due": time.time() + pause}
+        return False
+    put(outbox, name, record | {"tries": record["tries"] + 1, "due": time.time() + pause, "why": why})
+    return True
+
+
+def summary(events: list[dict[str, Any]]) -> dict[str, Any]:
+    """Several events of one hook as one, with the first of them; each keeps its id, by which one knows it again."""
+    first, last = events[0], events[-1]
+    outcomes: dict[str, int] = {}
+    for event in events:
+        if isinstance(word := event.get("outcome"), str):
+            outcomes[word] = outcomes.get(word, 0) + 1
+    told = ", ".join(f"{count} {word}" for word, count in outcomes.items())
+    what = str(first.get("event")).replace("_", " ")
+    return {
+        "event": first.get("event"),
+        "id": f"{first.get('id')}+{len(events) - 1}",
+        "at": last.get("at"),
+        "repo": first.get("repo"),
+        "text": f"{len(events)} times {what} in {first.get('repo')}" + (f": {told}" if told else ""),
+        "count": len(events),
+        "since": first.get("at"),
+        "outcomes": outcomes,
+        "events": events[:MOST_IN_SUMMARY],
+    }
+
+
+def missed_so_far(outbox: str) -> int:
+    """How many events could not be kept. One byte each, so that writers need no lock; told with the next event."""
     with contextlib.suppress(OSError):
-        with open(f"{outbox}/.{name}.{os.getpid()}.tmp", "w", encoding="utf-8") as file:
-            json.dump(later, file)
-        os.replace(f"{outbox}/.{name}.{os.getpid()}.tmp", f"{outbox}/{name}")
-    return False
+        if not os.path.exists(f"{outbox}/{TELLING}"):
+            os.rename(f"{outbox}/{MISSED}", f"{outbox}/{TELLING}")
+    try:
+        return os.stat(f"{outbox}/{TELLING}").st_size
+    except OSError:
+        return 0
 
 
-def run(outbox: str, record: dict[str, Any], root: str) -> str | None:
-    """Run the program with the event on its input; None when it has taken it, else why not."""
+def shown(command: list[str]) -> str:
+    """A program, or the host of a URL: the rest of it is often a secret."""
+    return "/".join(command[0].split("/", 3)[:3]) if is_url(command) else command[0]
+
+
+def is_url(command: list[str]) -> bool:
+    """Whether a hook is a webhook."""
+    return command[0].startswith(("http://", "https://"))
+
+
+def run(outbox: str, command: list[str], event: dict[str, Any], root: str) -> tuple[str | None, bool]:
+    """Run the program with the event on its input; None when it has taken it, else why not.
+
+    And whether another event would fare no better: it hangs, cannot be started, cannot be reached.
+    """
+    is_web = is_url(command)
+    order = {"url": command[0], "event": event, "key": f"{os.path.dirname(outbox)}/key"} if is_web else event
     log = open_log(outbox)
     try:
         child = subprocess.Popen(
-            record["command"],
-            stdin=subprocess.PIPE,
-            stdout=log,
+            [sys.executable, "-I", "-S", "-E", POST] if is_web else command,
+            stdin=(given := as_file(json.dumps(order).encode() + b"\n")),
+            stdout=subprocess.PIPE if is_web else log,
             stderr=log,
-            cwd=root,
+            cwd=root if os.path.isdir(root) else "/",
             env=os.environ | {"PWD": root},
             start_new_session=True,
         )
+        os.close(given)
     except (OSError, ValueError) as fault:
-        return f"it could not be started: {getattr(fault, 'strerror', None) or fault}"
+        return f"it could not be started: {getattr(fault, 'strerror', None) or fault}", True
     finally:
         os.close(log)
-    assert child.stdin is not None
-    with contextlib.suppress(OSError):  # one that reads nothing need not
-        child.stdin.write(json.dumps(record["event"]).encode() + b"\n")
-    with contextlib.suppress(OSError):
-        child.stdin.close()
     in_time = has_ended(child.pid)
     with contextlib.suppress(OSError):
         os.killpg(child.pid, signal.SIGKILL)  # not buried yet, so the number is still its own; what it left goes too
     code = child.wait()
+    said = b""
+    if child.stdout is not None:
+        said = os.read(child.stdout.fileno(), 1000)
+        child.stdout.close()
     bury_others()
     if not in_time:
-        return f"it did not end within {LIMIT_S:.0f} s"
-    return None if code == 0 else f"it ended with {code}"
+        return f"it did not end within {LIMIT_S:.0f} s", True
+    return None if code == 0 else said.decode(
+        "utf-8", "replace"
+    ).strip() or f"it ended with {code}", code == UNREACHABLE
+
+
+def as_file(text: bytes) -> int:
+    """A descriptor from which a program reads the text. No pipe: one that reads nothing would hold us up."""
+    if hasattr(os, "memfd_create"):
+        fd = os.memfd_create("event", os.MFD_CLOEXEC)
+    else:
+        import tempfile  # noqa: PLC0415 - only where there is no memory file
+
+        with tempfile.TemporaryFile() as file:
+            fd = os.dup(file.fileno())
+    left = memoryview(text)
+    while left:
+        left = left[os.write(fd, left) :]
+    os.lseek(fd, 0, os.SEEK_SET)
+    return fd
 
 
 def has_ended(pid: int) -> bool:
@@ -209,11 +375,26 @@ def say(outbox: str, text: str) -> None:
     os.close(fd)
 
 
+def put(outbox: str, name: str, value: object) -> None:
+    """Replace a file of ours as a whole."""
+    with contextlib.suppress(OSError):
+        with open(f"{outbox}/.{name}.{os.getpid()}.tmp", "w", encoding="utf-8") as file:
+            json.dump(value, file)
+        os.replace(f"{outbox}/.{name}.{os.getpid()}.tmp", f"{outbox}/{name}")
+
+
 def remove(outbox: str, name: str) -> None:
     """Take a file out of the outbox."""
     with contextlib.suppress(OSError):
         os.unlink(f"{outbox}/{name}")
 
 
+def once(outbox: str, root: str) -> None:
+    """One try at the record on the standard input; why it failed, or null, goes to the standard output."""
+    record = json.loads(sys.stdin.read())
+    why, _ = run(outbox, record["command"], record["event"], root)
+    print(json.dumps(why))  # noqa: T201 - the answer
+
+
 if __name__ == "__main__":
-    main(*sys.argv[1:3])
+    (once if sys.argv[1] == "--once" else main)(*sys.argv[-2:])

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import hashlib
 import json
 import os
 import sys
@@ -18,31 +17,48 @@ from dataclasses import dataclass
 
 from kranzq.disk import atomic
 from kranzq.errors import KranzqError
-from kranzq.events import Adopted, Drained, Ended, Enqueued, Event, Parked, Started
+from kranzq.events import (
+    Adopted,
+    Drained,
+    Ended,
+    Enqueued,
+    Event,
+    Parked,
+    PassedOver,
+    Quarantined,
+    Started,
+    StartsPaused,
+)
+from kranzq.hooks import said, words
+from kranzq.hooks.backlog import FOLDER, folder_name
+from kranzq.hooks.signing import SigningKey
 from kranzq.liveness import read_stat, start_ticks
-from kranzq.model.clock import rfc3339
 from kranzq.trust.key import open_private
 
-HOOKS: Mapping[type[Event], str] = {
-    Enqueued: "enqueued",
-    Started: "started",
-    Adopted: "started",
-    Ended: "ended",
-    Parked: "parked",
-    Drained: "drained",
+HOOKS: Mapping[type[Event], tuple[str, ...]] = {
+    Enqueued: ("enqueued",),
+    Started: ("started",),
+    Adopted: ("started",),
+    Ended: ("ended", "failed"),
+    Parked: ("parked", "needs_person"),
+    Quarantined: ("needs_person",),
+    PassedOver: ("needs_person",),
+    StartsPaused: ("needs_person",),
+    Drained: ("drained",),
 }
-"""Which hook is told of which event. A dispatcher that finds a mission running tells `started`, perhaps once more."""
+"""Which hooks are told of which event. A dispatcher that finds a mission running tells `started`, perhaps once more."""
 COURIER = os.path.join(os.path.dirname(__file__), "courier.py")
-FOLDER = "hooks"
+MOST_WAITING = 5000
+"""Files that may wait in an outbox, some 5 MB: a receiver that is away for a day must not fill a disk."""
+_EACH = frozenset({"enqueued", "started"})
+"""Hooks that are told of each event by itself: programs follow missions with them, nobody reads them as messages."""
+_FAILED = frozenset({"failed", "timed out"})
+_FOR_GOOD = frozenset({"retire", "park"})
 _DIGITS = 20
 
-Commands = Callable[[], Mapping[str, tuple[str, ...]]]
-"""The command of each hook, as configured now; without one, or empty: nobody wants to know."""
-
-
-def folder_name(root: str) -> str:
-    """Where a checkout's outbox lies below the state directory."""
-    return f"{FOLDER}/{hashlib.sha256(os.fsencode(root)).hexdigest()[:32]}"
+Configured = Callable[[], tuple[Mapping[str, tuple[str, ...]], float]]
+"""The command of each hook as configured now (without one, or empty: nobody wants to know), and within how many seconds
+events of a hook become one (0: never)."""
 
 
 @dataclass(slots=True)
@@ -51,7 +67,7 @@ class Outbox:
 
     root: str
     state: str
-    commands: Commands
+    configured: Configured
     environ: Mapping[str, str]
     trouble: Callable[[str], None]
     starts: bool = True
@@ -59,18 +75,20 @@ class Outbox:
 
     def hear(self, event: Event) -> None:
         """Keep an event for its hook. Never raises what disks and configurations do."""
-        hook = HOOKS.get(type(event))
-        if hook is None:
+        hooks = [hook for hook in HOOKS.get(type(event), ()) if _wants(hook, event)]
+        if not hooks:
             return
         try:
-            command = self.commands().get(hook, ())
-            if command:
-                self._keep(hook, command, event)
-                self._start_courier()
+            commands, window = self.configured()
+            for hook in hooks:
+                if (command := commands.get(hook, ())) and not said.is_known(self.path, hook, event):
+                    self._keep(hook, command, event, window)
+                    said.remember(self.path, hook, event)
+                    self._start_courier()
         except KranzqError as fault:
-            self.trouble(f"hook {hook} is not told: {fault.sentence}")
+            self.trouble(f"hook {hooks[0]} is not told: {fault.sentence}")
         except OSError as fault:
-            self.trouble(f"hook {hook} is not told: {fault.filename or FOLDER}: {fault.strerror or fault}")
+            self.trouble(f"hook {hooks[0]} is not told: {fault.filename or FOLDER}: {fault.strerror or fault}")
 
     def resume(self) -> None:
         """Start a courier for what others have left."""
@@ -89,20 +107,66 @@ class Outbox:
         """The folder."""
         return f"{self.state}/{folder_name(self.root)}"
 
-    def _keep(self, hook: str, command: tuple[str, ...], event: Event) -> None:
-        now, fields = time.time(), vars(event)
-        mission = str(fields.get("mission", ""))
-        number = fields.get("run", fields.get("seq"))
-        name = f"{self._next():0{_DIGITS}d}.{os.getpid()}.json"
-        mark = f"{mission}/{number}/{hook}" if number is not None else name.removesuffix(".json")
-        told = {"event": hook, "id": mark, "at": rfc3339(now), "repo": self.root} | fields
-        record = {"mission": mission, "command": command, "event": told, "since": now, "due": 0.0, "tries": 0}
+    def try_once(self, hook: str, command: tuple[str, ...]) -> str | None:
+        """Tell one hook a test event, now and once; None when it has taken it, else why not."""
+        import subprocess  # noqa: PLC0415 - an enqueue never tries a hook
+
+        os.close(self._made(command))
+        now = time.time()
+        event = words.told("test", Event(), self.root, now, f"test/{time.time_ns()}") | {"hook": hook}
+        done = subprocess.run(
+            [sys.executable, "-I", "-S", "-E", COURIER, "--once", self.path, self.root],
+            input=json.dumps({"command": command, "event": event}),
+            env=dict(self.environ),
+            stdout=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+        if done.returncode != 0:
+            return f"the courier ended with {done.returncode}"
+        why = json.loads(done.stdout)
+        return why if why is None or isinstance(why, str) else str(why)
+
+    def _made(self, command: tuple[str, ...]) -> int:
+        """A descriptor of the folder, with what a command of that kind needs."""
+        if command[0].startswith(("http://", "https://")):
+            SigningKey(self.state).make()
         fd = self._open(make=True)
         assert fd is not None
+        return fd
+
+    def _keep(self, hook: str, command: tuple[str, ...], event: Event, window: float) -> None:
+        now = time.time()
+        mission = str(vars(event).get("mission", ""))
+        fd = self._made(command)
         try:
+            if len(self._waiting()) >= MOST_WAITING:
+                self._miss(fd)
+                return
+            name = f"{self._next():0{_DIGITS}d}.{os.getpid()}.json"
+            record = {
+                "mission": mission,
+                "command": command,
+                "event": words.told(hook, event, self.root, now, name.removesuffix(".json")),
+                "since": now,
+                "due": 0.0,
+                "tries": 0,
+                "window": 0.0 if hook in _EACH else window,
+            }
             atomic.publish(fd, name, json.dumps(record).encode())
         finally:
             os.close(fd)
+
+    def _miss(self, outbox: int) -> None:
+        """Count an event for which there is no room; the courier says with the next one how many were missed."""
+        fd = os.open("missed", os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600, dir_fd=outbox)
+        try:
+            is_first = not os.fstat(fd).st_size
+            os.write(fd, b".")
+        finally:
+            os.close(fd)
+        if is_first:
+            self.trouble(f"hooks are not told of some events: {MOST_WAITING} wait already in {self.path}")
 
     def _next(self) -> int:
         """A number behind all that wait, whatever the clock says: files of a mission are handed over in order."""
@@ -151,6 +215,14 @@ class Outbox:
             return False
         finally:
             os.close(fd)
+
+
+def _wants(hook: str, event: Event) -> bool:
+    """Whether a hook is told of this very event: the last failure, not each try; what only a person can mend."""
+    fields = vars(event)
+    if hook == "failed":
+        return fields["outcome"] in _FAILED and fields["fate"] in _FOR_GOOD
+    return not isinstance(event, PassedOver) or bool(fields["person"])
 
 
 _started: dict[int, int | None] = {}

@@ -218,6 +218,8 @@ def _without_credentials(url: str) -> str:
 def _is_secret(name: str, text: str) -> bool:
     if has_token(text):  # under whatever name
         return True
+    if name.startswith("KRANZQ_HOOKS_") and "://" in text:  # who knows a webhook's URL may post to it
+        return True
     return name.startswith("KRANZQ_") and (any(word in name for word in _SECRET_WORDS) or has_password(text))
 
 

@@ -154,7 +154,10 @@ class Address:
             made.close()
             if fault.errno == errno.EADDRINUSE:
                 raise Busy(f"Another program listens on {self.host}:{self.port}.", "Name another port.") from fault
-            raise UsageFault(f"Nobody can listen on {self.host}:{self.port} here: {fault.strerror}.") from fault
+            raise UsageFault(
+                f"Nobody can listen on {self.host}:{self.port} here: {fault.strerror}.",
+                "Name an address of this machine, such as --listen 127.0.0.1:0, and a port from 1024 on.",
+            ) from fault
         return made
 
 

@@ -54,7 +54,7 @@ def request_of(  # noqa: PLR0913 - all that an approver may ask for, each of it 
         priority=priority,
         command=tuple(command),
         ticket=ticket,
-        timeout_s=_timeout(timeout, name_of("timeout")) if timeout is not None else None,
+        timeout_s=timeout_of(timeout, name_of("timeout")) if timeout is not None else None,
         retries=retries,
         env=dict(env or {}),
         cwd=cwd,
@@ -82,7 +82,8 @@ def _due(text: str, name: str) -> float:
     return due(name, text, time.time())
 
 
-def _timeout(value: str | float, name: str) -> float:
+def timeout_of(value: str | float, name: str) -> float:
+    """A limit of time in seconds, as it was typed. Raises UsageFault, which names the option."""
     from kranzq.config.values import parse_positive
 
     try:

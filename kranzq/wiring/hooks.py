@@ -10,6 +10,7 @@ from kranzq.model.checkout import Checkout
 
 if TYPE_CHECKING:
     from kranzq.dispatch.parts import Parts
+    from kranzq.hooks.backlog import Backlog
     from kranzq.hooks.outbox import Outbox
 
 
@@ -35,19 +36,73 @@ def with_hooks(parts: Parts, environ: Mapping[str, str]) -> Parts:
     return replace(parts, couriers=outbox.couriers)
 
 
-def _outbox(checkout: Checkout, environ: Mapping[str, str], trouble: Callable[[str], None] | None = None) -> Outbox:
-    from dataclasses import asdict
+def seen_hooks(checkout: Checkout, environ: Mapping[str, str]) -> Backlog | None:
+    """What waits to be told to hooks; None while no hook of any checkout was ever told."""
+    from kranzq.trust.key import state_dir
 
+    state = state_dir(environ)
+    if not os.path.isdir(f"{state}/hooks"):  # most have none, and `status` need not pay for a look
+        return None
+    from kranzq.hooks import backlog
+
+    return backlog.look(state, checkout.root)
+
+
+def hook_notices(checkout: Checkout, environ: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """What a person should know of receivers that take nothing, each with what to type."""
+    found = seen_hooks(checkout, environ)
+    return found.notices() if found is not None else ()
+
+
+def configured_hooks(checkout: Checkout, environ: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+    """Whom each hook tells, as configured now; only hooks that tell anybody. Raises BadSetting."""
+    from kranzq.wiring.configuring import load_config
+
+    found = load_config(environ, checkout=checkout).hooks.commands()
+    return {name: command for name, command in found.items() if command}
+
+
+def is_url(command: tuple[str, ...]) -> bool:
+    """Whether a hook is a webhook."""
+    return command[0].startswith(("http://", "https://"))
+
+
+def shown(command: tuple[str, ...]) -> str:
+    """A hook for people: of a URL only its host, for the rest of it is often a secret."""
+    import shlex
+
+    return "/".join(command[0].split("/", 3)[:3]) + "/…" if is_url(command) else shlex.join(command)
+
+
+def try_hook(checkout: Checkout, environ: Mapping[str, str], hook: str, command: tuple[str, ...]) -> str | None:
+    """Tell a hook a test event, now; None when it has taken it, else why not."""
+    return _outbox(checkout, environ).try_once(hook, command)
+
+
+def signing_key(environ: Mapping[str, str], *, renew: bool) -> tuple[str, str]:
+    """The key that signs what webhooks get, made on first use; and where it lies."""
+    from kranzq.hooks.signing import SigningKey
+    from kranzq.trust.key import state_dir
+
+    key = SigningKey(state_dir(environ))
+    return (key.renew() if renew else key.make()), key.path
+
+
+def _outbox(checkout: Checkout, environ: Mapping[str, str], trouble: Callable[[str], None] | None = None) -> Outbox:
     from kranzq.events import Warned, emit, subscribe
     from kranzq.hooks.outbox import Outbox
     from kranzq.runs.command import mission_environment
     from kranzq.trust.key import state_dir
     from kranzq.wiring.configuring import load_config
 
+    def configured() -> tuple[Mapping[str, tuple[str, ...]], float]:
+        settings = load_config(environ, checkout=checkout).hooks
+        return settings.commands(), settings.window
+
     outbox = Outbox(
         checkout.root,
         state_dir(environ),
-        lambda: asdict(load_config(environ, checkout=checkout).hooks),
+        configured,
         mission_environment(environ),
         trouble or (lambda text: emit(Warned(text))),
         starts="KRANZ_CLAIM" not in environ,

@@ -73,7 +73,18 @@ class Missions:
         with looking.open_sight(self.checkout, self.environ) as sight:
             if sight is None:
                 return nothing_there(self.checkout.root)
-            return status(sight, lambda: looking.status_thresholds(self.checkout, self.environ))
+            found = status(sight, lambda: looking.status_thresholds(self.checkout, self.environ))
+        from kranzq.trust.key import state_dir
+
+        if not os.path.isdir(f"{state_dir(self.environ)}/hooks"):
+            return found  # no hook was ever told anything, as with most users: nothing more is imported for it
+        from dataclasses import replace
+
+        from kranzq.dispatch.status import Notice
+        from kranzq.wiring.hooks import hook_notices
+
+        told = tuple(Notice(*one) for one in hook_notices(self.checkout, self.environ))
+        return replace(found, warnings=(*found.warnings, *told))
 
     def overview(self) -> Overview:
         """All that a screen shows: the state, everything that lies there, and what the running mission does."""

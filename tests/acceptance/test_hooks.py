@@ -34,7 +34,7 @@ def configure(lab: Laboratory, *command: str, hooks: tuple[str, ...] = HOOKS) ->
     folder = Path(os.environ["XDG_CONFIG_HOME"]) / "kranzq"
     folder.mkdir(parents=True, exist_ok=True)
     lines = "".join(f"{hook} = {json.dumps(words)}\n" for hook in hooks)
-    (folder / "config.toml").write_text(f"[hooks]\n{lines}")
+    (folder / "config.toml").write_text(f"[hooks]\nwindow = 0\n{lines}")
 
 
 def heard(lab: Laboratory) -> list[dict[str, Any]]:

@@ -329,7 +329,20 @@ def test_a_dispatcher_works_where_it_is(place: Place) -> None:
 
 def test_a_verb_that_asks_no_server_says_so(capfd: pytest.CaptureFixture[str]) -> None:
     """In a sentence that names those that do, for each of them."""
-    asking = {"cancel", "enqueue", "history", "list", "logs", "mcp", "status", "wait", "why", "work", "presence"}
+    asking = {
+        "cancel",
+        "enqueue",
+        "guard",
+        "history",
+        "list",
+        "logs",
+        "mcp",
+        "status",
+        "wait",
+        "why",
+        "work",
+        "presence",
+    }
     groups = {"source", "agent", "schema"}
     for verb in set(VERBS) - asking - groups:
         assert run([verb, "--server", "unix:/none"]) == 2

@@ -336,6 +336,26 @@ def test_nothing_planted_is_executed_and_nobody_is_signalled(
         assert line.startswith("logs") or not {"\x1b", "\x07"} & set(said)
 
 
+def test_hooks_start_nothing_but_one_question_to_git(
+    tmp_path: Path, trace: Path, stranger: subprocess.Popen[bytes]
+) -> None:
+    """What git is asked runs nothing of what the repository configures, and the folder that it names gets nothing."""
+    target = tmp_path / "target"
+    as_archive(tmp_path, target, trace, stranger.pid)
+    watched = Watched(tmp_path, target)
+    before = {path for path in target.rglob("*") if path.is_file()}
+    watched.run("hook list")
+    watched.run("hook install git-pre-push --print")
+    watched.run("hook remove git-pre-push --yes")
+    watched.run("guard")
+
+    assert not trace.exists()
+    programs = {os.path.basename(program) for program in watched.executed()}
+    assert programs <= {os.path.basename(sys.executable), "git"}
+    assert watched.signalled() == []
+    assert {path for path in target.rglob("*") if path.is_file()} == before
+
+
 def test_each_planted_thing_gets_one_line(tmp_path: Path, trace: Path, stranger: subprocess.Popen[bytes]) -> None:
     """In a clone each verb that tells names each planted thing once, with the reason, and drain runs none."""
     target = tmp_path / "target"

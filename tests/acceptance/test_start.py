@@ -25,13 +25,19 @@ RARE = {
 }
 """What an enqueue needs only where something unusual lies in the queue or was asked for."""
 TELL = """
-import sys
-there = set(sys.modules)
+import os, sys
+there, leave = set(sys.modules), os._exit
+
+def tell(code):
+    print("imported:", *set(sys.modules) - there, file=sys.stderr, flush=True)
+    leave(code)
+
+os._exit = tell
 from kranzq.__main__ import main
 try:
     main()
-finally:
-    print("imported:", *set(sys.modules) - there, file=sys.stderr)
+except SystemExit as left:
+    tell(left.code)
 """
 
 
@@ -40,6 +46,7 @@ def imported(*words: str, where: Path = REPO) -> set[str]:
     argv = [sys.executable, "-c", TELL, "-C", str(where), *words]
     done = subprocess.run(argv, cwd=REPO, capture_output=True, text=True, check=False, timeout=30)
     assert done.returncode == 0, done.stderr
+    assert "kranzq.cli.main" in done.stderr.split(), done.stderr
     return set(done.stderr.rpartition("imported: ")[2].split())
 
 
@@ -54,12 +61,13 @@ def among(modules: set[str], unwanted: set[str]) -> list[str]:
         (("--version",), {"kranzq.wiring", "kranzq.dispatch", "dataclasses"}),
         (("enqueue", "m1", "--", "true"), RARE),
         (("enqueue", "m1", "--json", "--priority", "1", "--", "true"), RARE),
+        (("guard",), RARE | {"kranzq.dispatch.own_claim", "kranzq.dispatch.own_item", "kranzq.model.work"}),
         (
             ("list",),
             {"socket", "subprocess", "kranzq.wiring.dispatchers", "kranzq.wiring.waiting", "kranzq.wiring.hooks"},
         ),
     ],
-    ids=["version", "enqueue", "enqueue with options", "list"],
+    ids=["version", "enqueue", "enqueue with options", "guard", "list"],
 )
 def test_a_verb_imports_only_what_it_needs(checkout: Path, words: tuple[str, ...], unwanted: set[str]) -> None:
     """Nothing heavy is imported, nor what only other verbs need, whether the queue is new or there already."""
@@ -120,6 +128,10 @@ def test_a_dispatcher_imports_nothing_of_ours_after_its_first_turn_has_begun(lab
     (lab.queue / "000-00000000000000000007-bad.json").write_text("{")
     (lab.queue / "inbox").mkdir(exist_ok=True)
     (lab.queue / "inbox/dropped").write_text('{"missionId": "m5"}')
+    config = Path(os.environ["XDG_CONFIG_HOME"]) / "kranzq/config.toml"
+    config.parent.mkdir(parents=True)
+    told = "".join(f'{hook} = ["http://127.0.0.1:1/"]\n' for hook in ("started", "ended", "failed", "needs_person"))
+    config.write_text(f"[hooks]\n{told}")
     argv = [sys.executable, "-c", WATCHED, "-C", str(lab.root), "drain"]
     done = subprocess.run(argv, cwd=REPO, capture_output=True, text=True, check=False, timeout=50)
 

@@ -15,9 +15,10 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 NOT_OURS = re.compile(
-    r"\b(?:ack(?:s|ed)?|dequeue[sd]?|requeue[sd]?|rescue[sd]?|reaps?|slave|push(?:es|ed)?|picks?|fetch(?:es|ed)?)\b"
+    r"\b(?:ack(?:s|ed)?|dequeue[sd]?|requeue[sd]?|rescue[sd]?|reaps?|slave|(?<!git )(?<!pre-)push(?:es|ed)?|"
+    r"picks?|fetch(?:es|ed)?)\b"
 )
-"""Words that the glossary has another word for."""
+"""Words that the glossary has another word for; what git calls `git push` and `pre-push` is git's."""
 ABOUT_OTHERS = {"comparison.md"}
 
 

@@ -185,7 +185,13 @@ def test_every_key_of_json_is_described(checkout: Path, capfd: pytest.CaptureFix
         "park": ask("park", "waits"),
         "unpark": ask("unpark", "waits"),
         "retry": ask("retry", "waits"),
+        "service": ask("service", "install", "--yes") | ask("service", "status") | ask("service", "remove", "--yes"),
         "cancel": ask("cancel", "waits") | ask("cancel", "*", "--yes"),
+        "guard": ask("guard"),
+        "notify": ask("notify", "list") | ask("notify", "secret"),
+        "hook": ask("hook", "install", "git-pre-push", "--yes")
+        | ask("hook", "list")
+        | ask("hook", "remove", "mcp", "--yes"),
         "presence": ask("presence", "claim", "src", "--agent", "ann")
         | ask("presence", "claim", "src")
         | ask("presence", "who", "src")

@@ -170,6 +170,8 @@ def _new(name: str, *options: str) -> tuple[str, ...]:
 
 def _approving() -> Iterator[Scenario]:
     yield Scenario("init", ("init",), nothing)
+    yield Scenario("notify secret", ("notify", "secret"), nothing)
+    yield Scenario("notify secret --new", ("notify", "secret", "--new"), verb("notify", "secret"))
     yield Scenario("first enqueue", _new("m-2"), nothing)
     yield Scenario("enqueue in half made", _new("m-2"), nothing, begin=half_made)
     yield Scenario("enqueue", _new("m-2"), queued("m-1"))

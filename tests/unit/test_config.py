@@ -81,7 +81,7 @@ def test_the_defaults(home: Home) -> None:
         StatusSettings(long_run=7200.0, long_silence=1800.0),
         RetentionSettings(20, 90 * 86400.0, 1000, 90 * 86400.0),
         WorkSettings(url=None, lease=120.0, retention=30 * 86400.0, sweep_seconds=15.0),
-        HookSettings((), (), (), (), ()),
+        HookSettings((), (), (), (), (), (), (), 10.0),
     )
 
 
@@ -141,6 +141,9 @@ def test_a_file_sets_everything(home: Home) -> None:
         ended = ["/c"]
         parked = ["d", "./e"]
         drained = ["f"]
+        failed = ["https://example.org:8443/x?y=z"]
+        needs_person = ["g"]
+        window = "1m"
     """)
 
     assert home.load() == Config(
@@ -169,9 +172,31 @@ def test_a_file_sets_everything(home: Home) -> None:
             ("review",),
             300.0,
         ),
-        HookSettings(("/a/b", "c"), ("b",), ("/c",), ("d", "./e"), ("f",)),
+        HookSettings(
+            ("/a/b", "c"), ("b",), ("/c",), ("https://example.org:8443/x?y=z",), ("d", "./e"), ("f",), ("g",), 60.0
+        ),
         ("file", "sql"),
     )
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https:",
+        "HTTP:x",
+        "https://me:pass@example.org/",
+        "https://example.org/#a",
+        "https://example.org/ a",
+        "https://example.org:0/",
+        "https://example.org:port/",
+    ],
+)
+def test_a_webhook_is_a_plain_url(home: Home, url: str) -> None:
+    """What could go elsewhere than it seems is refused, and a password in it is not repeated."""
+    home.write(f"[hooks]\nended = {[url]}\n")
+
+    assert "hooks.ended" in home.fault().sentence
+    assert "me:pass" not in home.fault().sentence
 
 
 def test_each_source_is_stronger_than_the_one_before(home: Home) -> None:

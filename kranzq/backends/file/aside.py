@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Callable
 
 from kranzq.backends.file.folders import Aside, Folders, names_in
 from kranzq.backends.file.layout import WHY, EntryName, parse_entry_name, parse_waiting_name, waiting_name
@@ -34,14 +35,16 @@ def quarantine(folders: Folders, name: str, why: str, *, wanted: str | None = No
     shown = os.fsdecode(os.fsencode(wanted or name)[:_LONGEST])
     if shown.endswith(WHY):  # it would be taken for a reason, and be shown nowhere
         shown = shown.removesuffix(".json")
-    target = _move(folders, name, "quarantine", shown, why, from_fd=from_fd)
-    emit(Quarantined(f"{folders.checkout.queue}/quarantine/{target}", why))
+
+    def tell(target: str) -> None:
+        emit(Quarantined(f"{folders.checkout.queue}/quarantine/{target}", why))
+
+    _move(folders, name, "quarantine", shown, why, tell, from_fd=from_fd)
 
 
 def park(folders: Folders, name: str, entry: EntryName, why: str, *, from_fd: int | None = None) -> None:
     """Set an entry aside for a person, from its present `name` in `queue/` or the directory `from_fd`."""
-    _move(folders, name, "parked", entry.text, why, from_fd=from_fd)
-    emit(Parked(str(entry.mission), why))
+    _move(folders, name, "parked", entry.text, why, lambda _: emit(Parked(str(entry.mission), why)), from_fd=from_fd)
 
 
 def wait(folders: Folders, name: str, entry: EntryName, due_ms: int | None) -> None:
@@ -107,7 +110,17 @@ def parked_names(folders: Folders) -> list[EntryName]:
     return sorted(one for name in names_in(folders.aside("parked")) if (one := parse_entry_name(name)) is not None)
 
 
-def _move(folders: Folders, name: str, which: Aside, wanted: str, reason: str, *, from_fd: int | None = None) -> str:
+def _move(
+    folders: Folders,
+    name: str,
+    which: Aside,
+    wanted: str,
+    reason: str,
+    tell: Callable[[str], None],
+    *,
+    from_fd: int | None = None,
+) -> None:
+    """Told before it is done: whoever is killed in between leaves the file to the next one, who tells it once more."""
     to_fd = folders.made(which)
     for count in range(_TRIES):
         target = wanted if not count else _numbered(wanted, count + 1)
@@ -116,13 +129,15 @@ def _move(folders: Folders, name: str, which: Aside, wanted: str, reason: str, *
             continue
         _write_why(to_fd, target, reason, name, sync=which == "parked")
         try:
+            os.stat(name, dir_fd=folders.queue if from_fd is None else from_fd, follow_symlinks=False)
+            tell(target)
             atomic.move(folders.queue if from_fd is None else from_fd, name, to_fd, target)
         except FileExistsError:
             continue
         except OSError:
             atomic.remove(to_fd, target + WHY)
             raise
-        return target
+        return
     raise FileExistsError(wanted)
 
 

@@ -209,7 +209,10 @@ def _state(outcome: Outcome) -> str:
 def _shown(held: Held) -> dict[str, object]:
     """What a holder shows, as parameters. An attempt that no claim ever had is none. Raises UsageFault."""
     if type(held.attempt) is not int or not 0 <= held.attempt <= _MOST_ATTEMPT:
-        raise UsageFault(f"attempt must be the whole number that the claim gave, not {str(held.attempt)[:40]!r}.")
+        raise UsageFault(
+            f"attempt must be the whole number that the claim gave, not {str(held.attempt)[:40]!r}.",
+            "See which attempt it is: kranzq work show ID",
+        )
     check_text("id", held.id, MOST_NAME)
     check_text("agent", held.holder.name, MOST_NAME)
     check_text("agent uid", held.holder.uid, MOST_NAME)

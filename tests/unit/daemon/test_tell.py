@@ -15,6 +15,7 @@ SAMPLES = {
     "int": 3,
     "int | None": None,
     "bool": False,
+    "float": 5.0,
     "tuple[str, ...]": ("a-1",),
     "tuple[int, ...]": (3,),
 }

@@ -56,7 +56,7 @@ def once(outbox: Path, tmp_path: Path) -> None:
     for name in courier.waiting(str(outbox)):
         record = courier.read(str(outbox), name)
         if record is not None:
-            courier.hand_over(str(outbox), name, record, str(tmp_path))
+            courier.hand_over(str(outbox), name, record, str(tmp_path), {})
 
 
 def test_events_are_handed_over_in_order(outbox: Path, tmp_path: Path) -> None:
@@ -149,3 +149,77 @@ def test_a_second_courier_leaves(outbox: Path, monkeypatch: pytest.MonkeyPatch) 
     assert other is not None
     fcntl.flock(other, fcntl.LOCK_UN)
     os.close(other)
+
+
+def windowed(outbox: Path, number: int, *command: str, window: float = 0.2) -> Path:
+    """Write an event of a mission of its own, which may be gathered."""
+    path = put(outbox, number, f"m{number}", *command)
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"window": window}))
+    return path
+
+
+def test_a_storm_becomes_one_summary(outbox: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three are told as they are, all others as one when the window is over; none is left out or told twice."""
+    monkeypatch.setattr(courier, "LOOK_S", 0.01)
+    told_to = tmp_path / "told"
+    code = "import sys; open(sys.argv[1], 'a').write(sys.stdin.read())"
+    for number in range(10):
+        windowed(outbox, number, sys.executable, "-I", "-S", "-c", code, str(told_to), window=2)
+    courier.work(str(outbox), str(tmp_path))
+
+    *single, last = [json.loads(line) for line in told_to.read_text().splitlines()]
+    assert [one["number"] for one in single] == [0, 1, 2]
+    assert (last["count"], [one["number"] for one in last["events"]]) == (7, list(range(3, 10)))
+
+
+def test_the_window_outlives_its_courier(outbox: Path, tmp_path: Path) -> None:
+    """One that leaves between two events of a storm does not let the next one begin to count anew."""
+    for number in range(3):
+        windowed(outbox, number, *teller(tmp_path), window=3600)
+    courier.work(str(outbox), str(tmp_path))
+    windowed(outbox, 3, *teller(tmp_path), window=3600)
+    names = courier.waiting(str(outbox))
+
+    assert courier.a_round(str(outbox), names, str(tmp_path), {}) is False
+    assert told(tmp_path) == [0, 1, 2]
+
+
+def test_a_window_that_is_long_over_counts_no_more(outbox: Path, tmp_path: Path) -> None:
+    """Nor does one of a clock that was set back, or a damaged file of windows."""
+    windowed(outbox, 1, *teller(tmp_path), window=60)
+    key = courier.receiver(json.loads((outbox / f"{1:020d}.1.json").read_text()))
+    for number, text in enumerate((json.dumps({key: [1.0, 9]}), json.dumps({key: [9e12, 9]}), "[", '{"a": 1}')):
+        windowed(outbox, number + 1, *teller(tmp_path), window=60)
+        (outbox / courier.WINDOWS).write_text(text)
+        courier.work(str(outbox), str(tmp_path))
+
+    assert told(tmp_path) == [1, 2, 3, 4]
+
+
+def test_a_receiver_that_hangs_costs_its_time_once(
+    outbox: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While it rests nothing else is given to it, and others are told."""
+    monkeypatch.setattr(courier, "LIMIT_S", 0.3)
+    for number in range(5):
+        path = put(outbox, number, f"m{number}", "sleep", "600")
+        other = json.loads(path.read_text())
+        other["event"]["event"] = f"hook {number}"  # whichever hook it is
+        path.write_text(json.dumps(other))
+    put(outbox, 9, "m9", *teller(tmp_path))
+    courier.a_round(str(outbox), courier.waiting(str(outbox)), str(tmp_path), {})
+
+    assert told(tmp_path) == [9]
+    assert (outbox / "log").read_text().count("did not end within") == 1
+    tries = [json.loads((outbox / name).read_text())["tries"] for name in courier.waiting(str(outbox))]
+    assert tries == [1, 0, 0, 0, 0]
+
+
+def test_a_program_that_reads_nothing_holds_up_nobody(outbox: Path, tmp_path: Path) -> None:
+    """An event that is longer than a pipe is a file to it."""
+    path = put(outbox, 1, "m1", "true")
+    record = json.loads(path.read_text())
+    path.write_text(json.dumps(record | {"event": record["event"] | {"why": "x" * 1_000_000}}))
+    courier.work(str(outbox), str(tmp_path))
+
+    assert courier.waiting(str(outbox)) == []

@@ -15,7 +15,7 @@ def test_couriers_that_have_ended_are_buried(tmp_path: Path) -> None:
     state.mkdir(0o700)
 
     def tell(number: int) -> int:
-        outbox = Outbox(str(tmp_path), str(state), lambda: {"enqueued": ("true",)}, {}, trouble.append)
+        outbox = Outbox(str(tmp_path), str(state), lambda: ({"enqueued": ("true",)}, 0.0), {}, trouble.append)
         before = outbox.couriers()
         outbox.hear(Enqueued(f"m{number}", number, 2))
         (pid,) = outbox.couriers().keys() - before.keys()
