@@ -21,6 +21,12 @@ class SignedIn(msgspec.Struct):
     seconds: float
 
 
+class Known(msgspec.Struct):
+    """Whether the cookie of this request names a session; what it opens is told by `/v1/agent`."""
+
+    signed_in: bool
+
+
 class SignedOut(msgspec.Struct):
     """The cookie opens nothing any more."""
 
@@ -37,6 +43,12 @@ async def sign_in(call: Call) -> object:
         )
     secret = call.service.shared(sessions).begin(said[0])
     return Reply({"ok": True, "seconds": LIFE_S}, headers={"set-cookie": set_cookie(sent, secret)})
+
+
+async def known(call: Call) -> object:
+    """Whether there is a session, for a page that would otherwise have to be refused to find out."""
+    secret = secret_of(_sent(call))
+    return {"signed_in": secret is not None and call.service.shared(sessions).find(secret) is not None}
 
 
 async def sign_out(call: Call) -> object:
@@ -61,5 +73,6 @@ ROUTES: tuple[Route, ...] = (
         SignedIn,
         statuses=(400,),
     ),
+    Route("GET", "/v1/session", known, "Whether the cookie of this request names a session.", None, Known),
     Route("DELETE", "/v1/session", sign_out, "Sign out: the cookie opens nothing any more.", Scope.READ, SignedOut),
 )
