@@ -9,7 +9,8 @@ import { stateWord } from "./words.js";
 /** Who is signed in, as /v1/agent says it. */
 export const me = { name: "", operator: false, scopes: [] };
 
-export const may = (scope) => me.operator || me.scopes.includes("operate") || (scope === "work" && me.scopes.includes("work"));
+export const may = (scope) =>
+  me.operator || me.scopes.includes("operate") || (scope === "work" && me.scopes.includes("work"));
 
 /** One sentence for everybody, also for those who listen to the page. */
 export function say(text) {
@@ -19,7 +20,8 @@ export function say(text) {
 export function tellFault(fault) {
   const box = document.getElementById("faults");
   const one = h(
-    "div", { class: "toast" },
+    "div",
+    { class: "toast" },
     h("p", null, h("strong", null, fault.message), " ", fault.hint ?? ""),
     h("button", { type: "button", "aria-label": "Close this message", onclick: () => one.remove() }, "Close"),
   );
@@ -46,26 +48,45 @@ const moved = (one) => {
   const note = one.note === "" ? "" : ` (${one.note})`;
   return `${one.mission} is ${stateWord(one.state)}, priority ${one.priority}${one.changed ? "" : "; nothing was changed"}${note}.`;
 };
-const ENDS = { removed: "is cancelled: its entry is removed", wished: "is asked to end", cancelled: "is cancelled", ended: "had ended already" };
+const ENDS = {
+  removed: "is cancelled: its entry is removed",
+  wished: "is asked to end",
+  cancelled: "is cancelled",
+  ended: "had ended already",
+};
 
 const DEEDS = {
-  priority: ["Priority", async (mission, entry) => {
-    const priority = await askPriority(mission, entry.priority);
-    return priority === null ? null : moved(await ask("POST", missionPath(mission, "/edit"), { priority }));
-  }],
-  park: ["Park", async (mission) => {
-    const why = await askPark(mission);
-    return why === null ? null : moved(await ask("POST", missionPath(mission, "/park"), { why }));
-  }],
+  priority: [
+    "Priority",
+    async (mission, entry) => {
+      const priority = await askPriority(mission, entry.priority);
+      return priority === null ? null : moved(await ask("POST", missionPath(mission, "/edit"), { priority }));
+    },
+  ],
+  park: [
+    "Park",
+    async (mission) => {
+      const why = await askPark(mission);
+      return why === null ? null : moved(await ask("POST", missionPath(mission, "/park"), { why }));
+    },
+  ],
   unpark: ["Unpark", async (mission) => moved(await ask("POST", missionPath(mission, "/unpark")))],
   now: ["Run now", async (mission) => moved(await ask("POST", missionPath(mission, "/edit"), { not_before: "now" }))],
   retry: ["Retry", async (mission) => moved(await ask("POST", missionPath(mission, "/retry")))],
-  cancel: ["Cancel", async (mission, entry) => {
-    const why = await askCancel(`mission ${mission}`, entry.state === "claimed" ? "It runs: whatever it has done so far stays as it is, and it is ended." : "Its entry is removed.");
-    if (why === null) return null;
-    const done = await ask("POST", missionPath(mission, "/cancel"), { why });
-    return `${done.mission} ${ENDS[done.result] ?? done.result}.`;
-  }],
+  cancel: [
+    "Cancel",
+    async (mission, entry) => {
+      const why = await askCancel(
+        `mission ${mission}`,
+        entry.state === "claimed"
+          ? "It runs: whatever it has done so far stays as it is, and it is ended."
+          : "Its entry is removed.",
+      );
+      if (why === null) return null;
+      const done = await ask("POST", missionPath(mission, "/cancel"), { why });
+      return `${done.mission} ${ENDS[done.result] ?? done.result}.`;
+    },
+  ],
 };
 const FITTING = {
   queued: ["priority", "park", "cancel"],
@@ -79,14 +100,21 @@ const FITTING = {
 /** The buttons that fit a mission; none for whoever may only look. */
 export function buttons(mission, entry) {
   if (!may("operate")) return [];
-  const notYet = entry.state === "waiting" && entry.due === null;  // others come first, whatever a button says
+  const notYet = entry.state === "waiting" && entry.due === null; // others come first, whatever a button says
   const wanted = (FITTING[entry.state] ?? []).filter((deed) => deed !== "now" || !notYet);
   return wanted.map((deed) => {
     const [word, act] = DEEDS[deed];
-    return h("button", {
-      type: "button", "data-act": deed, "aria-label": `${word} ${mission}`, class: deed === "cancel" ? "danger" : null,
-      onclick: (event) => void doing(event.currentTarget, () => act(mission, entry)),
-    }, word);
+    return h(
+      "button",
+      {
+        type: "button",
+        "data-act": deed,
+        "aria-label": `${word} ${mission}`,
+        class: deed === "cancel" ? "danger" : null,
+        onclick: (event) => void doing(event.currentTarget, () => act(mission, entry)),
+      },
+      word,
+    );
   });
 }
 
@@ -94,10 +122,25 @@ export function buttons(mission, entry) {
 export function cancelItem(one) {
   if (!may("work") || ["done", "failed", "cancelled"].includes(one.state)) return null;
   const act = async () => {
-    const why = await askCancel(`item ${one.id}`, one.claimed_by === "" ? "Nobody gets it any more." : `${one.claimed_by} has it, and learns of it at its next call.`);
+    const why = await askCancel(
+      `item ${one.id}`,
+      one.claimed_by === ""
+        ? "Nobody gets it any more."
+        : `${one.claimed_by} has it, and learns of it at its next call.`,
+    );
     if (why === null) return null;
     await ask("DELETE", `/v1/work/${encodeURIComponent(one.id)}`, { reason: why });
     return `Item ${one.id} is cancelled.`;
   };
-  return h("button", { type: "button", class: "danger", "data-act": "cancel", "aria-label": `Cancel ${one.id}`, onclick: (event) => void doing(event.currentTarget, act) }, "Cancel");
+  return h(
+    "button",
+    {
+      type: "button",
+      class: "danger",
+      "data-act": "cancel",
+      "aria-label": `Cancel ${one.id}`,
+      onclick: (event) => void doing(event.currentTarget, act),
+    },
+    "Cancel",
+  );
 }

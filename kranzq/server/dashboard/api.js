@@ -40,7 +40,8 @@ export async function get(path, options = {}) {
 
 /** A value; a body is sent as JSON. */
 export async function ask(method, path, body, more = {}) {
-  const said = body === undefined ? {} : { body: JSON.stringify(body), headers: { "content-type": "application/json" } };
+  const said =
+    body === undefined ? {} : { body: JSON.stringify(body), headers: { "content-type": "application/json" } };
   return (await get(path, { method, ...said, ...more })).json();
 }
 

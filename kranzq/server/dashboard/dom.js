@@ -1,7 +1,8 @@
 // Making elements. Texts of others reach the page through here alone, and become text nodes: never markup.
 
 const SVG = "http://www.w3.org/2000/svg";
-const MARKS = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\u2028\u2029]/g;
+const MARKS =
+  /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\u2028\u2029]/g;
 const COLOURS = /\u001b\[[0-9;:]*m/g;
 
 function visible(mark) {
@@ -12,12 +13,17 @@ function visible(mark) {
 
 /** A text in one line: what would move the cursor, hide or turn around what follows is made visible. */
 export function shown(text) {
-  return String(text ?? "").replace(/[\n\t]/g, (mark) => (mark === "\n" ? "␊" : " ")).replace(MARKS, visible);
+  return String(text ?? "")
+    .replace(/[\n\t]/g, (mark) => (mark === "\n" ? "␊" : " "))
+    .replace(MARKS, visible);
 }
 
 /** A text of several lines, such as a log: as `shown`, but lines stay lines, and colours are left out. */
 export function lines(text) {
-  return String(text ?? "").replace(/\r\n/g, "\n").replace(COLOURS, "").replace(MARKS, visible);
+  return String(text ?? "")
+    .replace(/\r\n/g, "\n")
+    .replace(COLOURS, "")
+    .replace(MARKS, visible);
 }
 
 function fill(made, props, children) {
@@ -46,7 +52,9 @@ export function svg(tag, props, ...children) {
 
 /** Put these in the place of all that is there. */
 export function put(parent, ...children) {
-  parent.replaceChildren(...children.flat(Infinity).filter((one) => one !== null && one !== undefined && one !== false));
+  parent.replaceChildren(
+    ...children.flat(Infinity).filter((one) => one !== null && one !== undefined && one !== false),
+  );
 }
 
 /** Rows by key: one whose data is the same stays the element that it is, so that focus and selection stay too. */
@@ -78,9 +86,11 @@ export class Rows {
     }
     const nodes = [...wanted.values()].map((one) => one.node);
     const now = this.parent.children;
-    if (nodes.length !== now.length || nodes.some((node, at) => now[at] !== node)) this.parent.replaceChildren(...nodes);
+    if (nodes.length !== now.length || nodes.some((node, at) => now[at] !== node))
+      this.parent.replaceChildren(...nodes);
     this.there = wanted;
-    if (again !== null) (again[0].querySelector(`[data-act="${CSS.escape(again[1])}"]`) ?? again[0].querySelector("a, button"))?.focus();
+    if (again !== null)
+      (again[0].querySelector(`[data-act="${CSS.escape(again[1])}"]`) ?? again[0].querySelector("a, button"))?.focus();
     else if (focused !== null && focused !== document.activeElement && this.parent.contains(focused)) focused.focus();
   }
 }

@@ -15,12 +15,24 @@ export class Log {
     this.newest = null;
     this.ended = false;
     this.generation = 0;
-    this.pre = h("pre", { class: "log", tabindex: "0", role: "log", "aria-live": "off", "aria-label": "Output", dir: "auto" });
+    this.pre = h("pre", {
+      class: "log",
+      tabindex: "0",
+      role: "log",
+      "aria-live": "off",
+      "aria-label": "Output",
+      dir: "auto",
+    });
     this.told = h("p", { class: "quiet" }, "It has not run yet.");
     this.down = h("input", { type: "checkbox", id: "down", checked: true });
     this.choice = h("select", { id: "run" });
     this.choice.addEventListener("change", () => this.open(Number(this.choice.value)));
-    this.tools = h("p", { class: "tools" }, h("span", null, h("label", { for: "run" }, "Run"), this.choice), h("span", null, this.down, h("label", { for: "down" }, " Stay at the end")));
+    this.tools = h(
+      "p",
+      { class: "tools" },
+      h("span", null, h("label", { for: "run" }, "Run"), this.choice),
+      h("span", null, this.down, h("label", { for: "down" }, " Stay at the end")),
+    );
     this.tools.hidden = this.pre.hidden = true;
     this.root = h("div", null, this.tools, this.told, this.pre);
   }
@@ -32,7 +44,10 @@ export class Log {
     if (newest === null || newest === this.newest) return;
     const atNewest = this.run === null || this.run === this.newest;
     this.newest = newest;
-    put(this.choice, numbers.reverse().map((number) => h("option", { value: String(number) }, number)));
+    put(
+      this.choice,
+      numbers.reverse().map((number) => h("option", { value: String(number) }, number)),
+    );
     this.tools.hidden = this.pre.hidden = false;
     if (atNewest) this.open(newest);
     else this.choice.value = String(this.run);
@@ -62,13 +77,20 @@ export class Log {
       if (generation !== this.generation) return;
       const said = (name) => answer.headers.get(`x-log-${name}`);
       const start = Number(said("offset"));
-      if (this.place === null && start > 0) this.add(`… the first ${start.toLocaleString("en")} bytes are left out: kranzq logs ${this.mission}\n`);
-      else if (this.place !== null && start > this.place) this.add("\n… here some of it was left out, as it grew too large …\n");
+      if (this.place === null && start > 0)
+        this.add(`… the first ${start.toLocaleString("en")} bytes are left out: kranzq logs ${this.mission}\n`);
+      else if (this.place !== null && start > this.place)
+        this.add("\n… here some of it was left out, as it grew too large …\n");
       this.place = Number(said("next"));
       this.add(this.decoder.decode(bytes, { stream: true }));
       this.ended = said("ended") === "true";
       const more = this.place < Number(said("size"));
-      put(this.told, this.ended ? `${Number(said("size")).toLocaleString("en")} bytes; the run has ended.` : `${this.place.toLocaleString("en")} bytes so far; it goes on.`);
+      put(
+        this.told,
+        this.ended
+          ? `${Number(said("size")).toLocaleString("en")} bytes; the run has ended.`
+          : `${this.place.toLocaleString("en")} bytes so far; it goes on.`,
+      );
       if (this.ended && !more) return;
       wait = more ? 0 : EACH_MS;
     } catch (fault) {

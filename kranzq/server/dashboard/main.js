@@ -40,7 +40,10 @@ const stream = new Stream(
   },
   (since) => {
     const bar = by("live");
-    const text = since === null ? "live" : `not live since ${clock(since)}, trying again. What is shown may be older than it looks.`;
+    const text =
+      since === null
+        ? "live"
+        : `not live since ${clock(since)}, trying again. What is shown may be older than it looks.`;
     if (bar.dataset.said === text) return;
     bar.dataset.said = text;
     bar.dataset.state = since === null ? "live" : "gone";
@@ -81,7 +84,10 @@ function show(focus = true) {
 function begin(who) {
   signedIn = true;
   Object.assign(me, who);
-  put(by("nav"), VIEWS.map(([name, word], at) => h("a", { href: `#/${name}`, "data-view": name, title: `Key ${at + 1}` }, word)));
+  put(
+    by("nav"),
+    VIEWS.map(([name, word], at) => h("a", { href: `#/${name}`, "data-view": name, title: `Key ${at + 1}` }, word)),
+  );
   const may = who.operator || who.scopes.includes("operate") ? "may change things" : "looks only";
   put(
     by("session"),
@@ -94,6 +100,7 @@ function begin(who) {
   by("live").dataset.state = "first";
   stream.start();
   endRepo = shared.status.use(showRepo);
+  say(`Signed in as ${who.name !== "" ? who.name : "the operator"}.`);
   show(false);
 }
 

@@ -8,7 +8,8 @@ import { at, clock, look, now, span, stateWord } from "./words.js";
 export const mark = (state) => h("span", { class: `mark ${look(state)}` }, stateWord(state));
 
 /** A moment, with the exact one for machines. */
-export const time = (value) => (at(value) === null ? "–" : h("time", { datetime: new Date(at(value)).toISOString() }, clock(at(value))));
+export const time = (value) =>
+  at(value) === null ? "–" : h("time", { datetime: new Date(at(value)).toISOString() }, clock(at(value)));
 
 const ticking = new Set();
 
@@ -31,14 +32,18 @@ setInterval(() => {
   }
 }, 1000);
 
-export const missionLink = (mission) => h("a", { href: `#/mission/${encodeURIComponent(mission)}`, dir: "auto" }, mission);
+export const missionLink = (mission) =>
+  h("a", { href: `#/mission/${encodeURIComponent(mission)}`, dir: "auto" }, mission);
 export const itemLink = (one) => h("a", { href: `#/item/${encodeURIComponent(one.id)}`, dir: "auto" }, one.title);
 
 /** A section with its heading; `body` is what changes. */
 export function section(title, props = {}) {
   const id = `h-${title.toLowerCase().replace(/[^a-z]+/g, "-")}`;
   const body = h("div", { class: "body" });
-  return { root: h("section", { class: "panel", "aria-labelledby": id, ...props }, h("h2", { id }, title), body), body };
+  return {
+    root: h("section", { class: "panel", "aria-labelledby": id, ...props }, h("h2", { id }, title), body),
+    body,
+  };
 }
 
 /** What is there while nothing is known, and when the server refused. */
@@ -51,14 +56,22 @@ export function waitingFor(source) {
 export function entryRow(entry) {
   const after = entry.waitingFor.length > 0 ? `after ${entry.waitingFor.join(", ")}` : "";
   const due = entry.due !== null ? ["due ", time(entry.due)] : null;
-  const unsigned = entry.signed === true || entry.signed === null ? null : entry.signed === false ? "unsigned" : entry.signed;
+  const unsigned =
+    entry.signed === true || entry.signed === null ? null : entry.signed === false ? "unsigned" : entry.signed;
   const note = [due, entry.note !== "" ? entry.note : after, unsigned].filter((one) => one !== null && one !== "");
   const parts = note.flatMap((one, number) => (number === 0 ? [one] : [" · ", one]));
   return h(
-    "li", { class: "row" },
+    "li",
+    { class: "row" },
     mark(entry.state),
     h("span", { class: "name" }, missionLink(entry.mission)),
-    h("span", { class: "number" }, h("span", { class: "quiet" }, "priority "), entry.priority, h("span", { class: "quiet" }, entry.seq === null ? "" : ` · #${entry.seq}`)),
+    h(
+      "span",
+      { class: "number" },
+      h("span", { class: "quiet" }, "priority "),
+      entry.priority,
+      h("span", { class: "quiet" }, entry.seq === null ? "" : ` · #${entry.seq}`),
+    ),
     h("span", { class: "note", dir: "auto" }, parts),
     h("span", { class: "acts" }, buttons(entry.mission, entry)),
   );
@@ -69,12 +82,24 @@ export const took = (run) => (at(run.startedAt) === null ? null : (at(run.endedA
 
 /** One row of a run that has ended. */
 export function runRow(run, retry = true) {
-  const why = run.reason !== "" && run.reason !== `exit code ${run.exitCode}` ? run.reason : run.exitCode !== null && run.exitCode !== 0 ? `exit code ${run.exitCode}` : "";
+  const why =
+    run.reason !== "" && run.reason !== `exit code ${run.exitCode}`
+      ? run.reason
+      : run.exitCode !== null && run.exitCode !== 0
+        ? `exit code ${run.exitCode}`
+        : "";
   return h(
-    "li", { class: "row" },
+    "li",
+    { class: "row" },
     mark(run.outcome ?? run.state),
     h("span", { class: "name" }, missionLink(run.mission)),
-    h("span", { class: "number" }, h("span", { class: "quiet" }, "run "), run.run, h("span", { class: "quiet" }, ` · ${span(took(run))}`)),
+    h(
+      "span",
+      { class: "number" },
+      h("span", { class: "quiet" }, "run "),
+      run.run,
+      h("span", { class: "quiet" }, ` · ${span(took(run))}`),
+    ),
     h("span", { class: "note", dir: "auto" }, time(run.endedAt ?? run.startedAt), why === "" ? "" : ` · ${why}`),
     h("span", { class: "acts" }, retry && run.fate === "retire" ? buttons(run.mission, { state: "gone" }) : null),
   );
@@ -83,7 +108,11 @@ export function runRow(run, retry = true) {
 /** A list of facts: names and what they are; null ones are left out. */
 export function facts(pairs) {
   const there = pairs.filter(([, what]) => what !== null && what !== undefined && what !== "");
-  return h("dl", { class: "facts" }, there.map(([name, what]) => h("div", null, h("dt", null, name), h("dd", { dir: "auto" }, what))));
+  return h(
+    "dl",
+    { class: "facts" },
+    there.map(([name, what]) => h("div", null, h("dt", null, name), h("dd", { dir: "auto" }, what))),
+  );
 }
 
 /** A text of many lines, as it is. */

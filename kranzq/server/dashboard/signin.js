@@ -5,8 +5,14 @@ import { h, put } from "./dom.js";
 
 export function showSignIn(root, why, signedIn) {
   const token = h("input", {
-    type: "password", id: "token", name: "token", autocomplete: "current-password", required: true,
-    spellcheck: "false", autocapitalize: "off", "aria-describedby": "where",
+    type: "password",
+    id: "token",
+    name: "token",
+    autocomplete: "current-password",
+    required: true,
+    spellcheck: "false",
+    autocapitalize: "off",
+    "aria-describedby": "where",
   });
   const name = h("input", { type: "text", name: "username", autocomplete: "username", value: "kranzq", hidden: true });
   const told = h("p", { role: "alert", class: "fault" }, why);
@@ -31,16 +37,21 @@ export function showSignIn(root, why, signedIn) {
   put(
     root,
     h(
-      "form", { class: "signin panel", onsubmit: send, method: "post" },
+      "form",
+      { class: "signin panel", onsubmit: send, method: "post" },
       h("h1", null, "Sign in"),
       told,
       name,
       h("label", { for: "token" }, "Token"),
       token,
       h(
-        "p", { id: "where", class: "quiet" },
-        "On the server's machine, the operator's key: ", h("code", null, "kranzq agent key"),
-        ". For somebody who looks only: ", h("code", null, "kranzq agent add NAME --scope read"), ".",
+        "p",
+        { id: "where", class: "quiet" },
+        "On the server's machine, the operator's key: ",
+        h("code", null, "kranzq agent key"),
+        ". For somebody who looks only: ",
+        h("code", null, "kranzq agent add NAME --scope read"),
+        ".",
       ),
       button,
     ),

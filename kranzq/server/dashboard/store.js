@@ -68,7 +68,10 @@ export class Source {
     for (const show of [...this.listeners]) show();
     if (this.stale) this.touch();
     else if (this.everyMs > 0 && this.listeners.size > 0) {
-      this.timer = setTimeout(() => void (document.hidden ? this.touch(this.everyMs) : this.refresh()), Math.max(this.everyMs, 20 * this.took));
+      this.timer = setTimeout(
+        () => void (document.hidden ? this.touch(this.everyMs) : this.refresh()),
+        Math.max(this.everyMs, 20 * this.took),
+      );
     }
   }
 }
@@ -99,5 +102,9 @@ export const shared = {
   missions: new Source(() => ask("GET", "/v1/missions?all=true"), ofMissions, 60_000),
   ended: new Source(() => ask("GET", "/v1/timeline?last=20"), ofMissions, 60_000),
   stats: new Source(() => ask("GET", "/v1/work/stats"), ofItems, 30_000),
-  presence: new Source(() => ask("GET", "/v1/work-claims"), (kind) => kind === "presence", 60_000),
+  presence: new Source(
+    () => ask("GET", "/v1/work-claims"),
+    (kind) => kind === "presence",
+    60_000,
+  ),
 };

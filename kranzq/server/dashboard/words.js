@@ -35,26 +35,56 @@ const UNITS = [
   [60_000, "min", 1000, "s"],
 ];
 
-/** A span in at most two units: `1 h 04 min`, `12 s`, `0.3 s`. */
+/** A span in at most two units: `1 h 04 min`, `12 s`, `2.3 s`, `40 ms`. */
 export function span(ms) {
   if (ms === null || Number.isNaN(ms)) return "–";
   const left = Math.max(0, ms);
   for (const [size, name, small, smallName] of UNITS) {
-    if (left >= size) return `${Math.floor(left / size)} ${name} ${two(Math.floor((left % size) / small))} ${smallName}`;
+    if (left >= size)
+      return `${Math.floor(left / size)} ${name} ${two(Math.floor((left % size) / small))} ${smallName}`;
   }
+  if (left < 1000) return `${Math.round(left)} ms`;
   return left < 9950 ? `${(left / 1000).toFixed(1)} s` : `${Math.floor(left / 1000)} s`;
 }
 
 /** What a state looks like: the class of its mark. The word itself always stands beside it. */
 const LOOKS = {
-  claimed: "run", running: "run", starting: "run", claiming: "run",
-  queued: "wait", waiting: "wait", inbox: "wait", open: "wait", delayed: "wait",
-  parked: "hold", quarantined: "bad", lapsed: "hold", unknown: "bad", gone: "done",
-  succeeded: "good", done: "good",
-  failed: "bad", "timed out": "bad", interrupted: "bad", "not started": "bad", cancelled: "done", deferred: "wait",
+  claimed: "run",
+  running: "run",
+  starting: "run",
+  claiming: "run",
+  queued: "wait",
+  waiting: "wait",
+  inbox: "wait",
+  open: "wait",
+  delayed: "wait",
+  parked: "hold",
+  quarantined: "bad",
+  lapsed: "hold",
+  unknown: "bad",
+  gone: "done",
+  succeeded: "good",
+  done: "good",
+  failed: "bad",
+  "timed out": "bad",
+  interrupted: "bad",
+  "not started": "bad",
+  cancelled: "done",
+  deferred: "wait",
 };
 
 export const look = (state) => LOOKS[state] ?? "done";
+
+/** What became of an entry after a run, for people. */
+const FATES = {
+  retire: "done with",
+  return: "put back in its place",
+  wait: "waits to be tried again",
+  rotate: "went behind the others",
+  park: "parked",
+};
+
+export const fateWord = (fate) => (fate === null ? null : (FATES[fate] ?? fate));
 
 /** A mission's state for people: one that is claimed runs, one that is gone has ended. */
 export const stateWord = (state) => ({ claimed: "running", gone: "ended" })[state] ?? state;
