@@ -20,7 +20,8 @@ from kranzq.wiring import trusting
 from tests.laboratory import wait_for
 from tests.servers import Served, connected, raw, read_answer, serving
 
-OPEN = {"/healthz", "/readyz"}
+OPEN = {"/healthz", "/readyz", "/v1/session", "/"}
+"""Health, the dashboard's own files, and whether there is a session: nothing of anybody's."""
 METHODS = ("GET", "POST", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS", "TRACE")
 SECRET = "kqa_" + "s3cr3tS3CR3T" * 3 + "1234567"
 assert len(SECRET) == 47
@@ -145,6 +146,7 @@ def test_b79_no_route_but_health_answers_without_a_credential(served: Served) ->
                         opened.add((path, answer.status))
 
     assert {path for path, _ in opened} <= OPEN
+    assert served.ask("DELETE", "/v1/session", tcp=True).status == 401
     assert {code for _, code in opened} <= {200, 204, 405, 503}
 
 

@@ -133,7 +133,9 @@ def test_what_an_entry_says_of_its_time_is_no_more_than_shown(served: Served) ->
     enqueue(served, "forged", "true")
     cli(served, "drain")
     kept = Path(served.cwd) / ".kranz/missions/forged/dispatch/001/entry.json"
-    for content in (json.dumps(json.loads(kept.read_text()) | {"enqueuedAt": "<b>yesterday</b>"}), "{"):
+    whole = json.loads(kept.read_text())
+    whole["kranzq"]["enqueuedAt"] = "<b>yesterday</b>"
+    for content in (json.dumps(whole), "{"):
         kept.write_text(content)
         (run,) = served.ask("GET", "/v1/timeline?mission=forged").json["runs"]
         assert (run["enqueuedAt"], run["outcome"]) == (None, "succeeded")

@@ -68,6 +68,7 @@ export class Rows {
   show(items, keyOf) {
     const wanted = new Map();
     const focused = document.activeElement;
+    const place = focused === null ? -1 : [...this.parent.children].findIndex((one) => one.contains(focused));
     let again = null;
     for (const item of items) {
       let key = keyOf(item);
@@ -80,7 +81,7 @@ export class Rows {
       }
       const node = this.make(item);
       if (old !== undefined && focused !== null && old.node.contains(focused)) {
-        again = [node, focused.dataset.act ?? "", old.node];
+        again = { node, act: focused.dataset.act ?? "" };
       }
       wanted.set(key, { data, node });
     }
@@ -89,8 +90,12 @@ export class Rows {
     if (nodes.length !== now.length || nodes.some((node, at) => now[at] !== node))
       this.parent.replaceChildren(...nodes);
     this.there = wanted;
-    if (again !== null)
-      (again[0].querySelector(`[data-act="${CSS.escape(again[1])}"]`) ?? again[0].querySelector("a, button"))?.focus();
-    else if (focused !== null && focused !== document.activeElement && this.parent.contains(focused)) focused.focus();
+    if (again !== null) {
+      (again.node.querySelector(`[data-act="${again.act}"]`) ?? again.node.querySelector("a, button"))?.focus();
+    } else if (place >= 0 && document.activeElement !== focused) {
+      // moved, or gone together with its row: then the next one is where the eyes are
+      if (this.parent.contains(focused)) focused.focus();
+      else nodes[Math.min(place, nodes.length - 1)]?.querySelector("a, button")?.focus();
+    }
   }
 }

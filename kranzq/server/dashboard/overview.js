@@ -168,7 +168,7 @@ function waiting(body, rows, status, missions) {
     rows.parent,
     more > 0 ? h("p", null, h("a", { href: "#/queue" }, `and ${more.toLocaleString("en")} more`)) : null,
   );
-  rows.show(open.slice(0, MOST_WAITING), (one) => `${one.mission} ${one.state}`);
+  rows.show(open.slice(0, MOST_WAITING), (one) => `${one.mission} ${one.seq}`);
 }
 
 function others(stats, presence) {

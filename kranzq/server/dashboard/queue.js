@@ -78,7 +78,7 @@ export function mount(root) {
       list.body,
       rows,
       found.slice(0, MOST),
-      (one) => `${one.mission} ${one.state}`,
+      (one) => `${one.mission} ${one.seq}`,
       all === 0 ? "The queue is empty. A mission is approved with: kranzq enqueue" : "Nothing fits the filter.",
     );
     const none = [
