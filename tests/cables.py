@@ -48,8 +48,8 @@ class Cable:
                 far = socket.create_connection((host, int(port)))
                 with self._mutex:
                     if self._is_cut:
-                        _end(near)
-                        _end(far)
+                        near.close()
+                        far.close()
                         continue
                     self._ends |= {near, far}
                 for source, target in ((near, far), (far, near)):
@@ -59,10 +59,14 @@ class Cable:
         with contextlib.suppress(OSError):
             while data := source.recv(65536):
                 target.sendall(data)
+        _end(target)  # the other direction ends by that, and closes it
         _end(source)
-        _end(target)
         with self._mutex:
             self._ends.discard(source)
+            is_last = target not in self._ends
+        if is_last:
+            source.close()
+            target.close()
 
 
 def _end(one: socket.socket) -> None:

@@ -53,7 +53,7 @@ export function wholeTicks(most) {
     [1, 2, 5, 10].map((one) => (one * power) / 5).find((one) => one >= 1 && most / one <= 5) ?? power * 2,
   );
   const ticks = [];
-  for (let at = 0; at < most + step; at += step) ticks.push([at, at.toLocaleString("en")]);
+  for (let at = 0; at < Math.max(1, most) + step; at += step) ticks.push([at, at.toLocaleString("en")]);
   return ticks;
 }
 

@@ -86,9 +86,13 @@ export class Rows {
       wanted.set(key, { data, node });
     }
     const nodes = [...wanted.values()].map((one) => one.node);
-    const now = this.parent.children;
-    if (nodes.length !== now.length || nodes.some((node, at) => now[at] !== node))
-      this.parent.replaceChildren(...nodes);
+    const kept = new Set(nodes);
+    for (const node of [...this.parent.children]) if (!kept.has(node)) node.remove();
+    let here = this.parent.firstChild;
+    for (const node of nodes) {
+      if (node === here) here = here.nextSibling;
+      else this.parent.insertBefore(node, here);
+    }
     this.there = wanted;
     if (again !== null) {
       (again.node.querySelector(`[data-act="${again.act}"]`) ?? again.node.querySelector("a, button"))?.focus();

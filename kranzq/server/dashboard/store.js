@@ -25,11 +25,11 @@ export class Source {
     this.busy = false;
   }
 
-  /** Call `show` now, if there is something to show, and whenever that changes; what comes back ends it. */
+  /** Call `show` now and whenever there is something else to show; what comes back ends it. */
   use(show) {
     this.listeners.add(show);
     all.add(this);
-    if (this.value !== null || this.fault !== null) show();
+    show();
     this.touch();
     return () => {
       this.listeners.delete(show);
