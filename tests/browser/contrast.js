@@ -30,7 +30,10 @@
     const [a, b] = [light(over(colour, back)), light(back)];
     const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
     seen += 1;
-    if (ratio < 4.5) weak.push(`${walker.currentNode.data.trim().slice(0, 40)} (${one.className || one.tagName}): ${ratio.toFixed(2)}`);
+    if (ratio < 4.5)
+      weak.push(
+        `${walker.currentNode.data.trim().slice(0, 40)} (${one.className || one.tagName}): ${ratio.toFixed(2)}`,
+      );
   }
   return [seen, weak];
 };

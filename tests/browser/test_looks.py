@@ -105,7 +105,7 @@ def test_the_page_by_ear(browser: Browser, furnished: Checkout) -> None:
               - navigation "Views":
                 - link "Overview"
                 - link "Queue"
-                - link "Work items"
+                - link "Items"
                 - link "Presence"
                 - link "Trends"
               - text: operator may change things

@@ -83,7 +83,7 @@ export function points(what) {
   const low = Math.log(Math.min(ticks[0][0], ...spans)),
     high = Math.log(Math.max(ticks.at(-1)[0], ...spans));
   const y = (value) => HEIGHT - BOTTOM - ((Math.log(value) - low) / (high - low)) * (HEIGHT - TOP - BOTTOM);
-  const { made, x } = frame({ ...what, unit: `${what.unit}; each step about tenfold` }, ticks, y);
+  const { made, x } = frame({ ...what, unit: `${what.unit} (log scale)` }, ticks, y);
   for (const [at, value, isBad] of values) {
     const place = isBad ? { d: `M${x(at) - 4} ${y(value) - 4}l8 8m0 -8l-8 8` } : { cx: x(at), cy: y(value), r: 3 };
     made.append(

@@ -68,7 +68,7 @@ export function mount(root, id) {
     if (one.value === null) return put(head, waitingFor(one));
     const item = one.value;
     put(title, document.createTextNode(""), h("span", null, item.title));
-    put(head, mark(item.state), ` attempt ${item.attempts} of ${item.max_attempts}`);
+    put(head, mark(item.state, item.state), ` attempt ${item.attempts} of ${item.max_attempts}`);
     put(acts, cancelItem(item));
     put(
       parts.Facts.body,

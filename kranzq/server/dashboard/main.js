@@ -20,7 +20,7 @@ import * as trends from "./trends.js";
 const VIEWS = [
   ["", "Overview", overview],
   ["queue", "Queue", queue],
-  ["work", "Work items", work],
+  ["work", "Items", work],
   ["presence", "Presence", presence],
   ["trends", "Trends", trends],
 ];

@@ -21,7 +21,7 @@ function evidence(runs, claims) {
       mark(run.outcome ?? run.state),
       " ",
       h("span", { dir: "auto" }, run.reason),
-      ` Then: ${fateWord(run.fate) ?? "not decided yet"}${run.counted ? "" : ", not counted"}.`,
+      `; then: ${fateWord(run.fate) ?? "not decided yet"}${run.counted ? "" : ", not counted"}.`,
       run.survivors.length === 0
         ? null
         : ` It left processes: ${run.survivors.map((one) => `${one.pid} ${one.name}`).join(", ")}.`,
@@ -43,7 +43,7 @@ function evidence(runs, claims) {
       h("span", { dir: "auto" }, one.evidence),
     ),
   );
-  return [...live, ...rows];
+  return rows.length > 0 || claims.some((one) => one.verdict !== "alive") ? [...live, ...rows] : [];
 }
 
 function runFacts(run) {

@@ -161,6 +161,10 @@ function waiting(body, rows, status, missions) {
   const said = [count(status.queued, "is in line", "are in line"), `${status.waiting} wait for a time or for others`];
   if (status.inbox > 0) said.push(`${status.inbox} in the inbox`);
   if (status.due !== null) said.push(`the next is due in ${span(at(status.due) - now())}`);
+  if (open.length === 0) {
+    rows.there = new Map();
+    return put(body, h("p", { class: "quiet" }, "Nothing waits."));
+  }
   const more = open.length - MOST_WAITING;
   put(
     body,

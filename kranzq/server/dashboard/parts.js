@@ -2,10 +2,10 @@
 
 import { buttons } from "./actions.js";
 import { h, lines, put } from "./dom.js";
-import { at, clock, look, now, span, stateWord } from "./words.js";
+import { at, clock, look, now, seconds, span, stateWord } from "./words.js";
 
 /** A state as a word with a mark; the mark's colour says nothing that the word does not. */
-export const mark = (state) => h("span", { class: `mark ${look(state)}` }, stateWord(state));
+export const mark = (state, word = stateWord(state)) => h("span", { class: `mark ${look(state)}` }, word);
 
 /** A moment, with the exact one for machines. */
 export const time = (value) =>
@@ -17,7 +17,7 @@ const ticking = new Set();
 export function elapsed(since, words = (text) => text) {
   const one = h("span", { class: "elapsed" });
   const tick = () => {
-    const text = words(span(now() - since));
+    const text = words(seconds(now() - since));
     if (one.textContent !== text) one.textContent = text;
   };
   tick();
@@ -56,9 +56,11 @@ export function waitingFor(source) {
 export function entryRow(entry) {
   const after = entry.waitingFor.length > 0 ? `after ${entry.waitingFor.join(", ")}` : "";
   const due = entry.due !== null ? ["due ", time(entry.due)] : null;
-  const unsigned =
-    entry.signed === true || entry.signed === null ? null : entry.signed === false ? "unsigned" : entry.signed;
-  const note = [due, entry.note !== "" ? entry.note : after, unsigned].filter((one) => one !== null && one !== "");
+  const worth = entry.signed === true ? null : entry.signed === false ? "unsigned" : entry.signed;
+  const told = entry.note !== "" ? entry.note : after;
+  const note = [due, told, worth !== null && told.includes(worth) ? null : worth].filter(
+    (one) => one !== null && one !== "",
+  );
   const parts = note.flatMap((one, number) => (number === 0 ? [one] : [" · ", one]));
   return h(
     "li",

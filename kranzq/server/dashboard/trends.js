@@ -117,6 +117,7 @@ export function mount(root, wanted) {
       ] += 1;
     const width = parts[0].body.clientWidth;
     const bad = there.filter((one) => one.isBad);
+    const good = there.filter((one) => one.isGood).length;
     const kinds = [...Map.groupBy(bad, (one) => one.outcome)].map(([outcome, found]) => `${found.length} ${outcome}`);
     const frame = { width, from, to, bucket };
     const drawn = [
@@ -133,7 +134,7 @@ export function mount(root, wanted) {
             ],
           ]),
         }),
-        `${there.filter((one) => one.isGood).length} succeeded, ${bad.length} did not, ${there.length - bad.length - there.filter((one) => one.isGood).length} were cancelled or deferred.`,
+        `${good} succeeded, ${bad.length} did not${there.length > good + bad.length ? `, ${there.length - good - bad.length} cancelled or deferred` : ""}.`,
       ],
       [
         bars({
@@ -152,7 +153,7 @@ export function mount(root, wanted) {
       [
         points({
           ...frame,
-          unit: "from enqueued, or the run before, to claimed",
+          unit: "until it was claimed",
           values: there.map((one) => [one.end, one.wait]),
         }),
         summary(

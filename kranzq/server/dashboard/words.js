@@ -47,6 +47,9 @@ export function span(ms) {
   return left < 9950 ? `${(left / 1000).toFixed(1)} s` : `${Math.floor(left / 1000)} s`;
 }
 
+/** The same in whole seconds, for what goes on. */
+export const seconds = (ms) => (ms < 1000 ? "0 s" : span(Math.floor(ms / 1000) * 1000).replace(/\.0 s$/, " s"));
+
 /** What a state looks like: the class of its mark. The word itself always stands beside it. */
 const LOOKS = {
   claimed: "run",

@@ -18,8 +18,8 @@ function itemRow(one) {
   const held = one.claimed_by === "" ? "" : ` · ${one.state === "claimed" ? "with" : "last with"} ${one.claimed_by}`;
   return h(
     "li",
-    { class: "row" },
-    mark(one.state),
+    { class: "row item" },
+    mark(one.state, one.state),
     h("span", { class: "name" }, itemLink(one)),
     h("span", { class: "number" }, h("span", { class: "quiet" }, "attempt "), `${one.attempts} of ${one.max_attempts}`),
     h(
