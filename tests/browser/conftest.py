@@ -1,4 +1,8 @@
-"""One Chromium and one server for each process that runs tests; take names of your own for missions and items."""
+"""A Chromium for the tests of one module, and one server; take names of your own for missions and items.
+
+Playwright keeps an event loop running in the thread of the tests, in which no other test could have one of its own: so
+it ends with its module, before others come.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ from playwright.sync_api import Browser, sync_playwright
 from tests.browsing import MISSING, Checkout, Dashboard, is_there, launch, looking
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     """A headless Chromium."""
     if not is_there():
@@ -22,7 +26,7 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="session")
-def shop(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checkout]:
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checkout]:
     """A server with missions, which tests share."""
     one = Checkout.at(tmp_path_factory.mktemp("dashboard"))
     try:

@@ -137,6 +137,25 @@ def test_a_server_that_was_started_anew_asks_who_it_is(browser: Browser, tmp_pat
         one.served.kill()
 
 
+def test_a_page_that_nobody_looks_at_gives_its_connection_back(browser: Browser, shop: Checkout) -> None:
+    """Browsers open few to one server; when it is looked at again it reads on from where it was."""
+    turn = "(hidden) => {{ Object.defineProperty(document, 'hidden', {{ value: hidden, configurable: true }}); {0} }}"
+    turned = turn.format("document.dispatchEvent(new Event('visibilitychange'))")
+    with looking(browser, shop, shop.served.key) as one:
+        one.page.clock.install()
+        page = one.open("queue")
+        expect(page.locator("#live")).to_have_text("live")
+        page.evaluate(turned, True)
+        page.clock.fast_forward(61_000)
+        expect(page.locator("#live")).to_have_text(re.compile("^not live since"))
+        shop.enqueue("unseen")
+        page.evaluate(turned, False)
+
+        expect(page.locator("#live")).to_have_text("live")
+        expect(page.get_by_role("link", name="unseen")).to_be_visible()
+    shop.served.ask("POST", "/v1/missions/unseen/cancel")
+
+
 def test_the_news_do_not_talk_all_the_time(dashboard: Dashboard, shop: Checkout) -> None:
     """Ten missions that are parked at once are one sentence, in a region that waits for a pause."""
     page = dashboard.open("presence")

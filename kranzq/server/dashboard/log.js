@@ -37,9 +37,9 @@ export class Log {
     this.root = h("div", null, this.tools, this.told, this.pre);
   }
 
-  /** Learn which runs there are; whoever reads the newest one goes on to the next one by itself. */
+  /** Learn which runs there are that said something, perhaps; whoever reads the newest one goes on to the next one by itself. */
   follow(runs) {
-    const numbers = runs.map((run) => run.run);
+    const numbers = runs.filter((run) => run.startedAt !== null).map((run) => run.run);
     const newest = numbers.at(-1) ?? null;
     if (newest === null || newest === this.newest) return;
     const atNewest = this.run === null || this.run === this.newest;

@@ -70,7 +70,7 @@ function needRow(one) {
 
 async function lastLine(status) {
   const busy = status?.busy;
-  if (!busy?.mission || busy.run === null) return null;
+  if (!busy?.mission || busy.run === null || busy.lastOutput === null) return null;
   try {
     const answer = await get(missionPath(busy.mission, `/log?run=${busy.run}&offset=-2000`));
     const all = lines(new TextDecoder().decode(await answer.arrayBuffer()))

@@ -6,6 +6,7 @@ import { ask } from "./api.js";
 const SOON_MS = 120;
 const LEAST_MS = 700;
 const SHARE = 6;
+const AGAIN_MS = 3000;
 
 const all = new Set();
 
@@ -61,12 +62,14 @@ export class Source {
       this.fault = null;
     } catch (fault) {
       this.fault = fault;
+      if (fault.status !== 0) this.value = null; // what was known is not so any more; where nobody was reached it may be
     }
     this.asked = performance.now();
     this.took = this.asked - begun;
     this.busy = false;
     for (const show of [...this.listeners]) show();
     if (this.stale) this.touch();
+    else if (this.fault !== null && (this.fault.status === 0 || this.fault.status >= 500)) this.touch(AGAIN_MS);
     else if (this.everyMs > 0 && this.listeners.size > 0) {
       this.timer = setTimeout(
         () => void (document.hidden ? this.touch(this.everyMs) : this.refresh()),

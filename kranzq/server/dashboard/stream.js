@@ -45,6 +45,7 @@ export class Stream {
     if (this.running === null) return;
     this.rests = true;
     this.stop();
+    this.changed(this.heard ?? now());
   }
 
   async run(own) {
