@@ -90,6 +90,7 @@ def _busy(one: Checkout) -> Iterator[None]:
     daemon = one.cli("daemon")
     try:
         keeper = wait_for(lambda: _keeper(one), "it runs")
+        assert keeper is not None
         os.kill(keeper, signal.SIGKILL)
         wait_for(lambda: _keeper(one) not in {None, keeper}, "it runs again")
         _queue(one)

@@ -100,9 +100,9 @@ def test_b79_the_address_at_which_one_arrives_is_taken(tmp_path: Path) -> None:
     with serving(tmp_path, "--listen", "0.0.0.0:0", "--allow-remote") as one:
         port = one.address.rpartition(":")[2]
         one.address = f"127.0.0.2:{port}"
-        own, other = (f"Origin: http://127.0.0.{last}:{port}" for last in (2, 3))
-        key, host_2 = f"X-AuthKey: {one.key}", f"127.0.0.2:{port}"
-        assert [status(get(one, "/v1/work", said, key, host=host_2)) for said in (own, other)] == [200, 403]
+        key, here, beside = f"X-AuthKey: {one.key}", f"127.0.0.2:{port}", f"127.0.0.3:{port}"
+        of_pages = [get(one, "/v1/work", f"Origin: http://{page}", key, host=here) for page in (here, beside)]
+        assert [status(answer) for answer in of_pages] == [200, 403]
         found = {
             host: status(get(one, "/v1/work", f"X-AuthKey: {one.key}", host=f"{host}:{port}"))
             for host in ("127.0.0.2", "127.0.0.1", "127.0.0.3", "0.0.0.0", "127.0.0.2.evil.example")
