@@ -98,12 +98,14 @@ export function forget() {
 }
 
 const ofMissions = (kind) => kind === "mission";
+/** It has run: one that has only ever waited is no news to whoever shows runs. */
+export const ofRuns = (kind, data) => kind === "mission" && data.run !== null;
 const ofItems = (kind) => kind === "item";
 
 export const shared = {
   status: new Source(() => ask("GET", "/v1/status"), ofMissions, 5000),
   missions: new Source(() => ask("GET", "/v1/missions?all=true"), ofMissions, 60_000),
-  ended: new Source(() => ask("GET", "/v1/timeline?last=20"), ofMissions, 60_000),
+  ended: new Source(() => ask("GET", "/v1/timeline?last=20"), ofRuns, 60_000),
   stats: new Source(() => ask("GET", "/v1/work/stats"), ofItems, 30_000),
   presence: new Source(
     () => ask("GET", "/v1/work-claims"),

@@ -4,7 +4,7 @@ import { ask } from "./api.js";
 import { bars, points } from "./chart.js";
 import { h, put } from "./dom.js";
 import { section, waitingFor } from "./parts.js";
-import { Source } from "./store.js";
+import { ofRuns, Source } from "./store.js";
 import { at, clock, count, now, span } from "./words.js";
 
 const H = 3_600_000,
@@ -72,7 +72,7 @@ export function mount(root, wanted) {
   const [name, word, length, bucket, each] = RANGES.find(([one]) => one === wanted) ?? RANGES[0];
   const source = new Source(
     () => ask("GET", `/v1/timeline?last=${MOST}`),
-    (kind) => kind === "mission",
+    ofRuns,
     60_000,
   );
   const links = RANGES.map(([one, text]) =>
