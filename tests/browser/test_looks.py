@@ -182,46 +182,34 @@ def test_everything_goes_by_keyboard(browser: Browser, furnished: Checkout) -> N
 
 @pytest.mark.slow
 def test_a_thousand_missions_stay_quick(browser: Browser, tmp_path: Path) -> None:
-    """They are there within seconds; the filter answers at once, a change touches its own row, and typing goes on."""
+    """All are there, a change touches its own row and no other, and the filter finds what is behind the thousandth."""
     one = Checkout.at(tmp_path)
     for number in range(1000):
         name = f"{number % 7:03d}-{number + 1:020d}-m-{number:04d}.json"
-        (one.queue / name).write_text(
-            json.dumps({"missionId": f"m-{number:04d}", "priority": number % 7, "seq": number + 1})
-        )
+        entry: dict[str, object] = {"priority": number % 7, "seq": number + 1}
+        (one.queue / name).write_text(json.dumps({"missionId": f"m-{number:04d}"} | entry))
     try:
         one.served.start()
         with looking(browser, one, one.served.key) as there:
             page = there.open("queue")
             expect(page.locator("#missions .row")).to_have_count(1000)
             settled(page)
-            took = page.evaluate("""async () => {
-              const filter = document.querySelector("#filter");
-              const times = [];
-              for (const text of ["m-09", "m-099", "", "unsigned"]) {
-                const begun = performance.now();
-                filter.value = text;
-                filter.dispatchEvent(new Event("input"));
-                document.body.getBoundingClientRect();
-                times.push(performance.now() - begun);
-              }
-              filter.value = "";
-              filter.dispatchEvent(new Event("input"));
-              return Math.max(...times);
+            page.evaluate("""() => {
+              window.changed = [0, 0];
+              new MutationObserver((all) => {
+                for (const one of all) changed[0] += one.addedNodes.length, changed[1] += one.removedNodes.length;
+              }).observe(document.querySelector("#missions"), { childList: true });
             }""")
-            assert took < 1000, "a filter takes a tenth of that on a machine with nothing else to do"
-            (one.queue / "009-00000000000000002000-comes-last.json").write_text(
-                json.dumps({"missionId": "comes-last", "priority": 9, "seq": 2000})
-            )
+            next(one.queue.glob("*-m-0500.json")).unlink()
+            expect(page.locator("#told")).to_have_text("999 missions")
+            assert page.evaluate("() => changed") == [0, 1], "the other rows are left as they are"
+            for number in (2000, 2001):
+                name = f"comes-last-{number}"
+                path = one.queue / f"009-{number:020d}-{name}.json"
+                path.write_text(json.dumps({"missionId": name, "priority": 9, "seq": number}))
             expect(page.locator("#told")).to_have_text("1,001 missions; the first 1,000 are shown")
             page.get_by_role("searchbox").fill("comes-last")
-            expect(page.locator("#missions .row")).to_have_count(1)
-            page.get_by_role("searchbox").fill("")
-            expect(page.locator("#missions .row")).to_have_count(1000)
-            page.evaluate("() => { window.first = document.querySelector('#missions .row'); }")
-            next(one.queue.glob("*-m-0500.json")).unlink()
-            expect(page.locator("#told")).to_have_text("1,000 missions")
-            assert page.evaluate("() => window.first === document.querySelector('#missions .row')")
+            expect(page.locator("#missions .row")).to_have_count(2)
     finally:
         one.served.kill()
 

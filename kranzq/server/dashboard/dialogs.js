@@ -25,8 +25,10 @@ function open(title, children, buttons) {
     );
     const dialog = h("dialog", { "aria-labelledby": "asked" }, form);
     dialog.addEventListener("close", () => {
+      // the browser has put the focus back already; who has gone on meanwhile is not called back
+      const lost = dialog.contains(document.activeElement) || document.activeElement === document.body;
       dialog.remove();
-      if (before instanceof HTMLElement && before.isConnected) before.focus();
+      if (lost && before instanceof HTMLElement && before.isConnected) before.focus();
       answer(dialog.returnValue === "yes" ? form : null);
     });
     document.body.append(dialog);

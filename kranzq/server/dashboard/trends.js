@@ -70,11 +70,7 @@ function summary(values, what) {
 
 export function mount(root, wanted) {
   const [name, word, length, bucket, each] = RANGES.find(([one]) => one === wanted) ?? RANGES[0];
-  const source = new Source(
-    () => ask("GET", `/v1/timeline?last=${MOST}`),
-    ofRuns,
-    60_000,
-  );
+  const source = new Source(() => ask("GET", `/v1/timeline?last=${MOST}`), ofRuns, 60_000);
   const links = RANGES.map(([one, text]) =>
     h("li", null, h("a", { href: `#/trends/${one}`, "aria-current": one === name ? "true" : null }, text)),
   );
