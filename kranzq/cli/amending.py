@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -12,7 +11,6 @@ import click
 from kranzq.cli.completing import complete_mission
 from kranzq.cli.numbers import Whole
 from kranzq.cli.say import local_time, say, say_json
-from kranzq.errors import UsageFault
 from kranzq.model.claim import Place
 from kranzq.model.ids import MissionId
 from kranzq.model.state import State
@@ -20,7 +18,6 @@ from kranzq.wiring import approving, checkouts, queues, trusting
 
 if TYPE_CHECKING:
     from kranzq.dispatch.amend import Amended, Amender
-    from kranzq.dispatch.edit import Now
     from kranzq.dispatch.retry import RetryQueue
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="For programs; keys are stable.")
@@ -62,10 +59,9 @@ def edit(
     directory: str, mission: str, *, priority: int | None, not_before: str | None, timeout: str | None, as_json: bool
 ) -> None:
     """Change a mission that has not begun: when it runs, and how long it may take."""
-    from kranzq.dispatch.edit import Edits
     from kranzq.dispatch.edit import edit as change
 
-    edits = Edits(priority, _due(not_before), _timeout(timeout))
+    edits = approving.edits_of(priority, not_before, timeout, name_of="--{}".format)
     _answer(_with(directory, lambda one, _: change(one, MissionId(mission), edits)), as_json=as_json)
 
 
@@ -78,25 +74,6 @@ def retry(directory: str, mission: str, *, as_json: bool) -> None:
     from kranzq.dispatch.retry import retry as once_more
 
     _answer(_with(directory, lambda one, queue: once_more(one, queue, MissionId(mission))), as_json=as_json)
-
-
-def _due(text: str | None) -> float | Now | None:
-    from kranzq.dispatch.edit import Now
-    from kranzq.model.when import due
-
-    if text is None:
-        return None
-    return Now.NOW if text.lower() == Now.NOW.value else due("--not-before", text, time.time())
-
-
-def _timeout(text: str | None) -> float | None:
-    """Seconds; 0 for none."""
-    from kranzq.config.values import parse_timeout
-
-    try:
-        return (parse_timeout(text) or 0.0) if text is not None else None
-    except ValueError as fault:
-        raise UsageFault(f"--timeout {fault}.") from fault
 
 
 def _with(directory: str, act: Callable[[Amender, RetryQueue], Amended]) -> Amended:

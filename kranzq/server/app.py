@@ -6,6 +6,7 @@ of a fault; what nobody expected is told to the log under an id, and to the clie
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import time
 from typing import Any
@@ -26,6 +27,7 @@ from kranzq.server.errors import Form, HttpFault, answer_to, body_of
 from kranzq.server.proving import Proving
 from kranzq.server.routing import Call, Found, Reply, Route, Sent, Table
 from kranzq.server.service import Service
+from kranzq.server.sessions import check_same_origin, secret_of, sessions
 from kranzq.server.telling import tell_fault
 
 ON_SOCKET = "kranzq.on_socket"
@@ -86,7 +88,7 @@ class App:
         if scope["method"] == "OPTIONS" and found is not None and "origin" in sent:
             return Response(status_code=204, headers={"allow": found.allow})
         is_open = route is not None and route.scope is None
-        caller = Caller(is_operator=False) if is_open else await self._caller(sent, route, on_socket=on_socket)
+        caller = Caller(is_operator=False) if is_open else await self._caller(scope, sent, route)
         query = bodies.parse_query(scope.get("query_string", b""))
         access.check_query(query)
         if found is None:
@@ -115,18 +117,32 @@ class App:
         value = await route.run(call)
         return value if isinstance(value, Response) else _json(value)
 
-    async def _caller(self, sent: Sent, route: Route | None, *, on_socket: bool) -> Caller:
+    async def _caller(self, scope: Scope, sent: Sent, route: Route | None) -> Caller:
         token = self.door.credential(sent)
-        if token is None:
-            if not on_socket:
-                raise access.unauthorized()
+        if token is not None:
+            return await self._by_token(token, sent, route)
+        if scope.get(ON_SOCKET):
             return Caller(True, await self._attributed(sent, route))
+        return await self._by_session(scope, sent, route)
+
+    async def _by_token(self, token: str, sent: Sent, route: Route | None) -> Caller:
         if self.door.is_operator(token):
             return Caller(True, await self._attributed(sent, route), functools.partial(self.door.prove_key, token))
         agent = await self._agent(token)
         if agent is None:
             raise access.unauthorized()
         return Caller(False, agent, functools.partial(self.door.prove, token))
+
+    async def _by_session(self, scope: Scope, sent: Sent, route: Route | None) -> Caller:
+        """The caller behind a cookie of the dashboard, whose token is proven as if it had come itself."""
+        secret, known = secret_of(sent), self.service.shared(sessions)
+        session = known.find(secret) if secret is not None else None
+        if secret is None or session is None:
+            raise access.unauthorized()
+        check_same_origin(scope["method"], sent)
+        caller = await self._by_token(session.token, sent, route)
+        assert caller.prove is not None
+        return dataclasses.replace(caller, prove=known.proving(secret, caller.prove, access.unauthorized))
 
     async def _attributed(self, sent: Sent, route: Route | None) -> Agent | None:
         """The agent for whom the operator's program calls. An unknown token attributes to nobody, and opens nothing.

@@ -26,17 +26,17 @@ _RANGE = re.compile(r"bytes=(?:([0-9]{1,18})-([0-9]{0,18})|-([0-9]{1,18}))", re.
 def list_(call: Call) -> object:
     """What waits, in order."""
     said: forms.ListQuery = call.query
-    return plain(_missions(call).listing(parked=said.parked, everything=said.all).to_json())
+    return plain(missions_of(call).listing(parked=said.parked, everything=said.all).to_json())
 
 
 def status(call: Call) -> object:
     """The state of the checkout."""
-    return plain(_missions(call).status().to_json())
+    return plain(missions_of(call).status().to_json())
 
 
 def show(call: Call) -> object:
     """One mission."""
-    return plain(_missions(call).one(call.path["mission"]).to_json())
+    return plain(missions_of(call).one(call.path["mission"]).to_json())
 
 
 def history(call: Call) -> object:
@@ -44,13 +44,13 @@ def history(call: Call) -> object:
     said: forms.HistoryQuery = call.query
     if not 1 <= said.last <= MOST_RUNS:
         raise UsageFault(f"The newest {said.last} runs are none, or too many.", f"Ask for 1 to {MOST_RUNS}.")
-    runs = _missions(call).history(said.mission, last=said.last, unended=said.all)
+    runs = missions_of(call).history(said.mission, last=said.last, unended=said.all)
     return plain({"runs": [run.to_json() for run in runs]})
 
 
 def why(call: Call) -> object:
     """Why it does not run."""
-    return plain(_missions(call).why(call.path["mission"]).to_json())
+    return plain(missions_of(call).why(call.path["mission"]).to_json())
 
 
 def enqueue(call: Call) -> object:
@@ -74,13 +74,13 @@ def enqueue(call: Call) -> object:
         after=said.after,
         future=said.future,
     )
-    return plain(_missions(call).enqueue(request).to_json())
+    return plain(missions_of(call).enqueue(request).to_json())
 
 
 def cancel(call: Call) -> object:
     """Take an approval back."""
     said: forms.MissionCancel | None = call.body
-    return plain(_missions(call).cancel(call.path["mission"], said.why if said is not None else "").to_json())
+    return plain(missions_of(call).cancel(call.path["mission"], said.why if said is not None else "").to_json())
 
 
 def log(call: Call) -> object:
@@ -90,7 +90,7 @@ def log(call: Call) -> object:
     if not 1 <= said.limit <= MOST_LOG:
         raise UsageFault(f"A limit of {said.limit} bytes is none.", f"Ask for 1 to {MOST_LOG}.")
     offset, most = (said.offset, said.limit) if asked is None else _range(asked)
-    piece = _missions(call).log(call.path["mission"], run=said.run, offset=offset, most=most)
+    piece = missions_of(call).log(call.path["mission"], run=said.run, offset=offset, most=most)
     told = {
         "content-type": "application/octet-stream",
         "content-disposition": "attachment",
@@ -129,7 +129,8 @@ def _range(text: str) -> tuple[int, int]:
     return first, last - first + 1
 
 
-def _missions(call: Call) -> Missions:
+def missions_of(call: Call) -> Missions:
+    """Those that this server serves. Raises NotFound where there are none."""
     found = call.service.shared(missions)
     if found is None:
         raise NotFound(

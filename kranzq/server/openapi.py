@@ -168,7 +168,7 @@ def tag_of(route: Route) -> str:
 
 def openapi(call: Call) -> object:
     """The document of this server."""
-    return document(call.service.routes)
+    return document(tuple(route for route in call.service.routes if route.is_api))
 
 
 ROUTES: tuple[Route, ...] = (Route("GET", "/openapi.json", openapi, "This document.", Scope.READ, Document),)

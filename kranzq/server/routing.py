@@ -103,6 +103,8 @@ class Route:
     needs_agent: bool = False
     """Whether an agent must call, who is known by its token."""
     media: str = "application/json"
+    is_api: bool = True
+    """Whether it stands in the OpenAPI document; what a browser shows does not."""
 
     async def run(self, call: Call) -> object:
         """What the handler answers: on the loop if it is a coroutine function, else in a thread."""

@@ -95,7 +95,8 @@ def serve(options: Options, environ: Mapping[str, str], ready: Callable[[list[st
         service = Service(store, environ, options.directory, fitting(options.limits))
         stack.callback(service.close)
         sweeper = working.sweeper(store, working.work_config(environ, options.directory).work)
-        app = App(service, Door(store.agents, key.current, hosts, frozenset(options.origins)), table())
+        origins = frozenset(options.origins) | {f"https://{name}" for name in options.host_names}  # behind a proxy
+        app = App(service, Door(store.agents, key.current, hosts, origins), table())
         config = _config(app, service.limits)
         urls = [url_of(one) for one in sockets]
         with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kranzq.server import (
+    amend_routes,
     batch_routes,
     event_routes,
     health_routes,
@@ -12,7 +13,9 @@ from kranzq.server import (
     mission_routes,
     openapi,
     original_routes,
+    pages,
     presence_routes,
+    session_routes,
     work_routes,
 )
 from kranzq.server.routing import Part, Route, Table
@@ -24,10 +27,12 @@ ROUTES: tuple[Route, ...] = (
     *look_routes.ROUTES,
     *event_routes.ROUTES,
     *mission_routes.ROUTES,
+    *amend_routes.ROUTES,
     *health_routes.ROUTES,
     *original_routes.ROUTES,
     *identity_routes.ROUTES,
     *presence_routes.ROUTES,
+    *session_routes.ROUTES,
     *openapi.ROUTES,
 )
 
@@ -41,5 +46,5 @@ PARTS: tuple[Part, ...] = (waking, live.observing, live.measuring)
 
 
 def table() -> Table:
-    """All routes, to be found by path."""
-    return Table(ROUTES)
+    """All routes, to be found by path, and the pages beside them."""
+    return Table((*ROUTES, *pages.ROUTES))

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from kranzq.dispatch.amend import Amender
     from kranzq.dispatch.approve import Approved, Approver
     from kranzq.dispatch.cancel import Canceller
+    from kranzq.dispatch.edit import Edits
     from kranzq.dispatch.parts import Parts
     from kranzq.dispatch.producers import Producers
     from kranzq.dispatch.request import Request
@@ -68,6 +69,26 @@ def request_of(  # noqa: PLR0913 - all that an approver may ask for, each of it 
     )
 
 
+def edits_of(
+    priority: int | None = None,
+    not_before: str | None = None,
+    timeout: str | None = None,
+    *,
+    name_of: Callable[[str], str] = str,
+) -> Edits:
+    """What is to change, from texts as people write them; `not_before` may be *now*, `timeout` *none*.
+
+    Raises UsageFault; `name_of` is as in `request_of`.
+    """
+    from kranzq.dispatch.edit import Edits, Now
+
+    due: float | Now | None = None
+    if not_before is not None:
+        is_now = not_before.lower() == Now.NOW.value
+        due = Now.NOW if is_now else _due(not_before, name_of("not-before"))
+    return Edits(priority, due, _limit(timeout, name_of("timeout")) if timeout is not None else None)
+
+
 def pair(text: str, mark: str, name: str, form: str) -> tuple[str, str]:
     """The two texts around a mark. Raises UsageFault."""
     first, found, second = text.partition(mark)
@@ -88,6 +109,16 @@ def timeout_of(value: str | float, name: str) -> float:
 
     try:
         return parse_positive(value)
+    except ValueError as fault:
+        raise UsageFault(f"{name} {fault}.") from fault
+
+
+def _limit(text: str, name: str) -> float:
+    """Seconds; 0 for none."""
+    from kranzq.config.values import parse_timeout
+
+    try:
+        return parse_timeout(text) or 0.0
     except ValueError as fault:
         raise UsageFault(f"{name} {fault}.") from fault
 

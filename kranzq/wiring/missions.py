@@ -23,8 +23,10 @@ from kranzq.wiring import looking, queues
 from kranzq.wiring.checkouts import find_checkout
 
 if TYPE_CHECKING:
+    from kranzq.dispatch.amend import Amended
     from kranzq.dispatch.approve import Approved
     from kranzq.dispatch.cancel import Answer
+    from kranzq.dispatch.edit import Edits
     from kranzq.dispatch.listed import Listing
     from kranzq.dispatch.one import OneMission
     from kranzq.dispatch.output import Piece
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from kranzq.dispatch.past import Run
     from kranzq.dispatch.request import Request
     from kranzq.dispatch.status import Status
+    from kranzq.dispatch.timeline import Timeline
     from kranzq.dispatch.why import Why
     from kranzq.runs.folders import Runs
 
@@ -141,6 +144,50 @@ class Missions:
         known = MissionId(mission) if mission is not None else None
         with queues.open_runs(self.checkout) as runs:
             return history(runs, known, last=last, unended=unended) if runs is not None else []
+
+    def timeline(self, mission: str | None = None, *, last: int = MOST_RUNS) -> Timeline:
+        """When runs of one mission or of all were enqueued, claimed, started and ended. Raises BadMissionId."""
+        from kranzq.dispatch.timeline import Timeline, timeline
+
+        known = MissionId(mission) if mission is not None else None
+        with looking.open_sight(self.checkout, self.environ) as sight:
+            return timeline(sight, known, last=last) if sight is not None else Timeline(())
+
+    def park(self, mission: str, why: str = "") -> Amended:
+        """As `kranzq park`: set it aside. Raises NoSuchMission, Conflict for one that runs."""
+        from kranzq.dispatch.amend import park
+        from kranzq.wiring import approving, trusting
+
+        known, reason = MissionId(mission), why.strip() or f"by {trusting.user_name()}"
+        with self._change(), queues.open_to_change(self.checkout, self.environ) as queue:
+            return park(approving.amender(self.checkout, queue, self.environ), known, reason)
+
+    def unpark(self, mission: str) -> Amended:
+        """As `kranzq unpark`: let it back to its place. Raises NoSuchMission, Conflict, Refused."""
+        from kranzq.dispatch.amend import unpark
+        from kranzq.wiring import approving
+
+        known = MissionId(mission)
+        with self._change(), queues.open_to_change(self.checkout, self.environ) as queue:
+            return unpark(approving.amender(self.checkout, queue, self.environ), known)
+
+    def edit(self, mission: str, edits: Edits) -> Amended:
+        """As `kranzq edit`: change when it runs, and how long it may take. Raises NoSuchMission, Conflict, Refused."""
+        from kranzq.dispatch.edit import edit
+        from kranzq.wiring import approving
+
+        known = MissionId(mission)
+        with self._change(), queues.open_to_change(self.checkout, self.environ) as queue:
+            return edit(approving.amender(self.checkout, queue, self.environ), known, edits)
+
+    def retry(self, mission: str) -> Amended:
+        """As `kranzq retry`: run it once more. Raises NoSuchMission, Conflict for one that runs or has yet to."""
+        from kranzq.dispatch.retry import retry
+        from kranzq.wiring import approving
+
+        known = MissionId(mission)
+        with self._change(), queues.open_to_change(self.checkout, self.environ) as queue:
+            return retry(approving.amender(self.checkout, queue, self.environ), queue, known)
 
     def enqueue(self, request: Request) -> Approved:
         """As `kranzq enqueue`, without waiting: approve a mission, in the name of this user. Makes a missing queue."""

@@ -20,7 +20,8 @@ from kranzq.wiring import trusting
 from tests.laboratory import wait_for
 from tests.servers import Served, connected, raw, read_answer, serving
 
-OPEN = {"/healthz", "/readyz"}
+OPEN = {"/healthz", "/readyz", "/v1/session", "/"}
+"""Health, the dashboard's own files, and whether there is a session: nothing of anybody's."""
 METHODS = ("GET", "POST", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS", "TRACE")
 SECRET = "kqa_" + "s3cr3tS3CR3T" * 3 + "1234567"
 assert len(SECRET) == 47
@@ -99,6 +100,9 @@ def test_b79_the_address_at_which_one_arrives_is_taken(tmp_path: Path) -> None:
     with serving(tmp_path, "--listen", "0.0.0.0:0", "--allow-remote") as one:
         port = one.address.rpartition(":")[2]
         one.address = f"127.0.0.2:{port}"
+        key, here, beside = f"X-AuthKey: {one.key}", f"127.0.0.2:{port}", f"127.0.0.3:{port}"
+        of_pages = [get(one, "/v1/work", f"Origin: http://{page}", key, host=here) for page in (here, beside)]
+        assert [status(answer) for answer in of_pages] == [200, 403]
         found = {
             host: status(get(one, "/v1/work", f"X-AuthKey: {one.key}", host=f"{host}:{port}"))
             for host in ("127.0.0.2", "127.0.0.1", "127.0.0.3", "0.0.0.0", "127.0.0.2.evil.example")
@@ -145,6 +149,7 @@ def test_b79_no_route_but_health_answers_without_a_credential(served: Served) ->
                         opened.add((path, answer.status))
 
     assert {path for path, _ in opened} <= OPEN
+    assert served.ask("DELETE", "/v1/session", tcp=True).status == 401
     assert {code for _, code in opened} <= {200, 204, 405, 503}
 
 

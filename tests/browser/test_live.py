@@ -1,0 +1,171 @@
+"""The dashboard is live, and says so when it is not: changes without a reload, a stream that comes back."""
+
+from __future__ import annotations
+
+import re
+import signal
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from tests.browsing import CUT, REFUSED, Checkout, Dashboard, looking
+from tests.cables import Cable
+from tests.laboratory import PATIENCE
+
+SAME_PAGE = "window.samePage"
+TIME = r"[0-9]{2}:[0-9]{2}:[0-9]{2}"
+
+
+def test_changes_are_seen_without_a_reload(dashboard: Dashboard, shop: Checkout) -> None:
+    """Missions, items and presence, whoever changes them; what has the focus keeps it."""
+    shop.enqueue("stays")
+    page = dashboard.open("queue")
+    page.evaluate(f"() => {{ {SAME_PAGE} = 1 }}")
+    page.get_by_role("link", name="stays").focus()
+    shop.enqueue("comes-by-itself")
+    expect(page.get_by_role("link", name="comes-by-itself")).to_be_visible()
+    shop.park("stays", "seen at once")
+    expect(page.get_by_text("seen at once")).to_be_visible()
+    expect(page.get_by_role("link", name="stays")).to_be_focused()
+    for mission in ("stays", "comes-by-itself"):
+        shop.served.ask("POST", f"/v1/missions/{mission}/cancel")
+    expect(
+        page.get_by_role("link", name="comes-by-itself", exact=True).and_(page.locator("#missions a"))
+    ).to_have_count(0)
+
+    dashboard.open("work")
+    shop.served.ask("POST", "/v1/work", {"title": "Fell from the sky", "payload": "p"})
+    expect(page.get_by_role("link", name="Fell from the sky")).to_be_visible()
+    dashboard.open("presence")
+    token = shop.served.agent("walker")
+    shop.served.ask("POST", "/v1/work-claims", {"repo": "o/r", "path": "src/x.py"}, token=token)
+    expect(page.get_by_text("walker")).to_be_visible()
+    assert page.evaluate(f"() => {SAME_PAGE}") == 1
+
+
+def test_a_mission_is_watched_while_it_runs(dashboard: Dashboard, shop: Checkout, tmp_path: Path) -> None:
+    """Its output grows, the overview has its last line and how long it runs; its end comes by itself."""
+    go = tmp_path / "go"
+    program = f"echo first line; while [ ! -e {go} ]; do sleep 0.05; done; echo second line; exit 4"
+    shop.enqueue("watched", "sh", "-c", program, priority=0)
+    page = dashboard.open("mission/watched")
+    expect(page.get_by_text("no daemon runs here")).to_be_visible()
+    drain = shop.cli("drain", "--once")
+    expect(page.get_by_role("log")).to_have_text("first line\n")
+    expect(page.get_by_role("img", name=re.compile("Timeline.*run 1: enqueued at .*runs for"))).to_be_visible()
+    dashboard.open()
+    running = page.get_by_role("region", name="Running")
+    expect(running).to_contain_text("first line")
+    expect(running).to_contain_text(re.compile(r"watched for [0-9]"))
+
+    dashboard.open("mission/watched")
+    expect(page.get_by_role("log")).to_have_text("first line\n")
+    go.touch()
+    expect(page.get_by_role("log")).to_have_text("first line\nsecond line\n")
+    expect(page.get_by_text("the run has ended.")).to_be_visible()
+    expect(page.get_by_role("img", name=re.compile("Timeline.*ended at .*: failed"))).to_be_visible()
+    expect(page.get_by_role("region", name="Runs")).to_contain_text("Exit code4")
+    drain.wait(PATIENCE)
+
+
+@pytest.mark.slow
+def test_a_connection_that_is_cut_is_said_and_comes_back(browser: Browser, tmp_path: Path) -> None:
+    """Since when it is not live; then what was missed is there, without a reload."""
+    with Cable() as cable:
+        one = Checkout.at(tmp_path, "--host-name", f"127.0.0.1:{cable.port}")
+        try:
+            one.served.start()
+            cable.address = one.served.address
+            one.served.address = f"127.0.0.1:{cable.port}"
+            with looking(browser, one, one.served.key) as dashboard:
+                dashboard.expected += [CUT]
+                page = dashboard.open("queue")
+                live = page.locator("#live")
+                expect(live).to_have_text("live")
+                page.evaluate(f"() => {{ {SAME_PAGE} = 1 }}")
+                cable.cut()
+                expect(live).to_have_text(re.compile(f"^not live since {TIME}, trying again"))
+                one.enqueue("meanwhile")
+
+                cable.mend()
+                expect(live).to_have_text("live")
+                expect(page.get_by_role("link", name="meanwhile")).to_be_visible()
+                assert page.evaluate(f"() => {SAME_PAGE}") == 1
+        finally:
+            one.served.kill()
+
+
+def test_a_server_that_is_silent_is_not_live(browser: Browser, shop: Checkout) -> None:
+    """A connection may be open and dead: after forty seconds without a sign it is said."""
+    assert shop.served.process is not None
+    with looking(browser, shop, shop.served.key) as one:
+        one.expected += [CUT]
+        one.page.clock.install()
+        page = one.open("trends")
+        expect(page.locator("#live")).to_have_text("live")
+        shop.served.process.send_signal(signal.SIGSTOP)
+        try:
+            page.clock.fast_forward(41_000)
+            expect(page.locator("#live")).to_have_text(re.compile(f"^not live since {TIME}"))
+        finally:
+            shop.served.process.send_signal(signal.SIGCONT)
+        page.clock.fast_forward(10_000)
+        expect(page.locator("#live")).to_have_text("live")
+
+
+@pytest.mark.slow
+def test_a_server_that_was_started_anew_asks_who_it_is(browser: Browser, tmp_path: Path) -> None:
+    """Sessions end with the server: the sign-in is shown, and leads back to what was looked at."""
+    one = Checkout.at(tmp_path)
+    try:
+        one.served.start()
+        with looking(browser, one, one.served.key) as there:
+            there.expected += [REFUSED, CUT]
+            page = there.open("trends")
+            expect(page.locator("#live")).to_have_text("live")
+            one.served.words = ("--listen", one.served.address)
+            assert one.served.stop() == 0
+            expect(page.locator("#live")).to_have_text(re.compile(f"^not live since {TIME}, trying again"))
+            one.served.start()
+            expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+            page.get_by_label("Token").fill(one.served.key)
+            page.get_by_role("button", name="Sign in").click()
+            expect(page.get_by_role("heading", name="Trends")).to_be_visible()
+            expect(page.locator("#live")).to_have_text("live")
+    finally:
+        one.served.kill()
+
+
+def test_a_page_that_nobody_looks_at_gives_its_connection_back(browser: Browser, shop: Checkout) -> None:
+    """Browsers open few to one server; when it is looked at again it reads on from where it was."""
+    turn = "(hidden) => {{ Object.defineProperty(document, 'hidden', {{ value: hidden, configurable: true }}); {0} }}"
+    turned = turn.format("document.dispatchEvent(new Event('visibilitychange'))")
+    with looking(browser, shop, shop.served.key) as one:
+        one.page.clock.install()
+        page = one.open("queue")
+        expect(page.locator("#live")).to_have_text("live")
+        page.evaluate(turned, True)
+        page.clock.fast_forward(61_000)
+        expect(page.locator("#live")).to_have_text(re.compile("^not live since"))
+        shop.enqueue("unseen")
+        page.evaluate(turned, False)
+
+        expect(page.locator("#live")).to_have_text("live")
+        expect(page.get_by_role("link", name="unseen")).to_be_visible()
+    shop.served.ask("POST", "/v1/missions/unseen/cancel")
+
+
+def test_the_news_do_not_talk_all_the_time(dashboard: Dashboard, shop: Checkout) -> None:
+    """Ten missions that are parked at once are one sentence, in a region that waits for a pause."""
+    page = dashboard.open("presence")
+    expect(page.locator("#live")).to_have_text("live")
+    said = page.locator("#said")
+    expect(said).to_have_attribute("aria-live", "polite")
+    for number in range(10):
+        shop.enqueue(f"noise-{number}")
+        shop.park(f"noise-{number}", "too loud")
+
+    expect(said).to_have_text(re.compile(r"noise-[0-9] is parked: too loud; .*; and [0-9] more\.$"))
+    for number in range(10):
+        shop.served.ask("POST", f"/v1/missions/noise-{number}/cancel")
