@@ -72,8 +72,17 @@ def examples(page: Path) -> list[str]:
     return re.findall(r"<!-- runs -->\n+```sh\n(.*?)```", page.read_text(), flags=re.DOTALL)
 
 
-@pytest.mark.slow
+WITH_EXAMPLES = [str(page.relative_to(ROOT)) for page in PAGES if examples(page)]
+
+
 @pytest.mark.parametrize("page", ["README.md", "docs/quickstart.md"])
+def test_the_first_examples_are_among_those_that_run(page: str) -> None:
+    """The pages that everybody types from cannot lose the mark by which their examples are found."""
+    assert page in WITH_EXAMPLES
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", WITH_EXAMPLES)
 def test_the_examples_run(page: str, checkout: Path, tmp_path: Path) -> None:
     """What a reader types first works as it is printed."""
     folder = tmp_path / "bin"
