@@ -77,6 +77,12 @@ resume
 check --json
 recover --json
 recover --dry-run --json
+repos add
+repos list --json
+status --all --json
+repos remove
+repos remove
+repos forget
 stop
 daemon --on-stop never
 guard --json
