@@ -65,7 +65,7 @@ STORIES = (
         "first",
         "Approve, run, look",
         (
-            Typed("kranzq init"),
+            Typed("kranzq init --yes"),
             Typed("kranzq enqueue fix-login --priority 1 -- sh -c 'echo \"mending the login\"'"),
             Typed("kranzq enqueue add-tests -- sh -c 'echo \"adding tests\"'"),
             Typed("kranzq list"),

@@ -22,7 +22,7 @@ from tests.casts.stories import AGENT, REVIEWER, Said, Started, Step, Story, Typ
 from tests.casts.terminal import Line, Span, run
 
 ROOT = Path(__file__).resolve().parents[2]
-LEFT_OUT = ("KRANZQ_", "KRANZ_", "GIT_", "XDG_", "LC_", "NO_COLOR", "NOTIFY_", "INVOCATION_")
+LEFT_OUT = ("COLUMNS", "LINES", "KRANZQ_", "KRANZ_", "GIT_", "XDG_", "LC_", "NO_COLOR", "NOTIFY_", "INVOCATION_")
 PATIENCE_S = 60.0
 SET_CHILD_SUBREAPER = 36
 

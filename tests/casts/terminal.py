@@ -20,6 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 COLUMNS = 112
+_SPARE = 24
+"""So much wider is the terminal: paths and numbers are longer before they are made the same, and a cut line is not."""
 ROWS = 50
 PATIENCE_S = 60.0
 ESCAPE = re.compile(r"\x1b(?:\[([0-9;]*)m)?")
@@ -42,7 +44,7 @@ def run(command: str, cwd: Path, env: Mapping[str, str]) -> tuple[list[Line], in
     """The lines that a command of the shell prints on a terminal, and its exit code."""
     ours, theirs = pty.openpty()
     try:
-        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS + _SPARE, 0, 0))
         with subprocess.Popen(
             ["sh", "-c", command], cwd=cwd, env=env, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True
         ) as started:
