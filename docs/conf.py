@@ -20,10 +20,24 @@ LOGGER = logging.getLogger(__name__)
 HERE = Path(__file__).resolve().parent
 NAVIGATION = {
     "Start": ["quickstart", "glossary", "explanation/comparison"],
-    "Operator at night": ["howto/at-night", "howto/recover-after-a-crash", "howto/watch", "howto/run-the-daemon"],
-    "Developer who approves": ["howto/approve", "howto/with-kranz"],
+    "Operator at night": [
+        "howto/at-night",
+        "howto/recover-after-a-crash",
+        "howto/watch-in-a-terminal",
+        "howto/dashboard",
+        "howto/watch",
+        "howto/run-the-daemon",
+        "howto/run-as-a-service",
+    ],
+    "Developer who approves": ["howto/first-hour", "howto/approve", "howto/with-kranz"],
     "Agent that takes work": ["howto/call-from-an-agent", "howto/mcp"],
-    "CI and hooks": ["howto/approve-hook", "howto/ci", "howto/enqueue-from-any-language", "howto/hooks"],
+    "CI and hooks": [
+        "howto/install-hooks",
+        "howto/approve-hook",
+        "howto/ci",
+        "howto/enqueue-from-any-language",
+        "howto/hooks",
+    ],
     "Administrator of a server": ["howto/serve", "howto/tokens", "howto/use-postgres"],
     "Reference": [
         "reference/cli",
@@ -35,6 +49,7 @@ NAVIGATION = {
         "reference/work",
         "reference/presence",
         "reference/http",
+        "reference/dashboard",
         "reference/live-events",
         "reference/metrics",
         "reference/client",
