@@ -166,4 +166,4 @@ def fails(words: str, root: Path) -> str | None:
     told = [line.strip() for line in lines if line.startswith(("E  ", "  FOUND"))]
     if process.returncode != 1 or not told:  # it could not even begin: that finds nothing
         raise RuntimeError(f"{words} ended with {process.returncode}: {' / '.join(lines[-3:])}")
-    return told[0][:200]
+    return " ".join(told[0].removeprefix("E ").replace(str(root), "…").split())[:200]
