@@ -6,7 +6,6 @@ digest is the one in the approvals outside the checkout; any edit makes them wai
 
 from __future__ import annotations
 
-import hashlib
 import os
 from typing import Literal
 
@@ -74,6 +73,8 @@ def look_at_settings(root: str, approvals: Approvals) -> SettingsSeen:
         return SettingsSeen(path, "refused", why=fault.why)
     finally:
         os.close(kranz)
+    import hashlib  # noqa: PLC0415 - with OpenSSL it costs 4 ms, and most checkouts have no settings
+
     digest = hashlib.sha256(found.data).hexdigest()
     allowed, since = approvals.settings(root)
     if not allowed:
