@@ -32,6 +32,9 @@ _OF_DISPATCHERS = (
 _OF_ITEMS = ("kranzq.backends.sql", "kranzq.leases")
 _WITH_ITEMS, _ELSEWHERE = "kranzq.daemon.item_watch", "kranzq.daemon.observed"
 """Modules that import watchdog: the one where items are served, the other where the kernel's own watch is not used."""
+_PROGRAMS = frozenset({"kranzq.hooks.courier", "kranzq.hooks.post"})
+_OF_OTHERS = frozenset({f"kranzq.wiring.{name}" for name in ("fitting", "guarding", "service")})
+"""Programs of their own, and what only other verbs do: the memory of a daemon need not have them."""
 
 if TYPE_CHECKING:
     from kranzq.config import Config
@@ -114,7 +117,7 @@ def import_all(*, items: bool) -> None:
     for package in (*_OF_DISPATCHERS, *(_OF_ITEMS if items else ())):
         path = importlib.import_module(package).__path__
         for module in pkgutil.iter_modules(path, f"{package}."):
-            if module.name in needless:
+            if module.name in needless | _PROGRAMS | _OF_OTHERS:
                 continue
             with contextlib.suppress(ImportError) if package in _OF_ITEMS else contextlib.nullcontext():
                 importlib.import_module(module.name)  # of two engines one may not be installed
