@@ -247,6 +247,8 @@ def _show_status(one: Service, found: Installed, state: State | None, daemon: Da
     from kranzq.cli.showing import daemon_text
 
     text, advice = _DRIFT[found.condition]
+    if state is None and found.condition == "not installed":
+        advice = ""  # nobody would start it
     if found.of_another_shell:
         advice = (
             "Its search path or umask is another than in this shell. To take over this shell's: kranzq service install"
@@ -260,7 +262,7 @@ def _show_status(one: Service, found: Installed, state: State | None, daemon: Da
         say(f"           {advice}")
     if (kept := one.manager.kept()) is not None:
         say(f"  drop-in  {kept}")
-    if found.condition != "not installed" or (state is not None and state.active):
+    if found.condition != "not installed" or state is None or state.active:
         say(f"  {one.manager.kind:<8} {state.text if state is not None else 'does not run here for you'}")
         if state is None or state.advice:
             say(f"           {state.advice if state is not None else _WITHOUT}")

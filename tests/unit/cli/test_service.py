@@ -144,7 +144,10 @@ def test_without_a_manager_it_says_what_to_do_instead(
     assert "Nothing was written" in said
     assert "nohup kranzq daemon" in said
     assert service(checkout, "status") == 0
-    assert "not installed" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "not installed" in shown
+    assert "nohup kranzq daemon" in shown
+    assert "kranzq service install" not in shown
     assert service(checkout, "install", "--yes") == 0
     assert "Where it runs, type:" in capsys.readouterr().out
     assert service(checkout, "status") == 0
