@@ -28,6 +28,7 @@ NAVIGATION = {
         "howto/watch",
         "howto/run-the-daemon",
         "howto/run-as-a-service",
+        "howto/uninstall",
     ],
     "Developer who approves": ["howto/first-hour", "howto/approve", "howto/with-kranz"],
     "Agent that takes work": ["howto/call-from-an-agent", "howto/mcp"],

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 import click
 
-from kranzq.cli.say import clean, complain_of, say
+from kranzq.cli.say import clean, complain, complain_of, say
 from kranzq.config import config_path
 from kranzq.config.adding import add, text_of
 from kranzq.config.proposals import agents_on
@@ -45,6 +45,7 @@ def settle(checkout: Checkout, environ: Mapping[str, str], *, yes: bool) -> None
         return
     if answers:
         _write(environ, answers)
+        _doubt(environ, answers)
 
 
 def _ask(found: list[tuple[str, str]], *, told: bool) -> dict[str, dict[str, object]]:
@@ -82,6 +83,17 @@ def _answer(question: str, proposed: str, name: str) -> str | None:
 
     answer = str(click.prompt(clean(question), default=proposed, value_proc=check))
     return None if answer == NONE else answer
+
+
+def _doubt(environ: Mapping[str, str], answers: dict[str, dict[str, object]]) -> None:
+    """Name the programs that are not there (yet): each once, with what shows whether they are mended."""
+    named = (("command", answers.get("mission", {}).get("command")), ("hook", answers.get("hooks", {}).get("failed")))
+    for what, command in named:
+        if not isinstance(command, list) or command[0].startswith(("http://", "https://")):
+            continue
+        if shutil.which(command[0], path=environ.get("PATH")) is None:
+            check = "kranzq check" if what == "command" else "kranzq notify test"
+            complain(f"{command[0]} is not there, or not executable.", f"  When it is: {check}")
 
 
 def _write(environ: Mapping[str, str], answers: dict[str, dict[str, object]]) -> None:

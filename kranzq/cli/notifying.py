@@ -64,7 +64,9 @@ def list_(ctx: click.Context, as_json: bool) -> None:
     if not configured:
         say("No hook is configured.", f"  {_advice()}")
     if found is not None and found.waiting:
-        say(f"{found.waiting} events wait, the oldest since {local_time(found.since)}.")
+        from kranzq.hooks.backlog import events_wait
+
+        say(f"{events_wait(found.waiting)}, the oldest since {local_time(found.since)}.")
     for text, advice in found.notices() if found is not None else ():
         say(f"{text[:1].upper()}{text[1:]}.", f"  {advice}")
 

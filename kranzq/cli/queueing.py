@@ -38,7 +38,13 @@ class WithCommand(click.Command):
             if not command:
                 raise click.UsageError("There is no command behind the '--'.", ctx)
             ctx.meta["kranzq.command"] = tuple(command)
-        return super().parse_args(ctx, args)
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as fault:
+            if type(fault) is not click.UsageError or "kranzq.command" in ctx.meta:  # a subclass: an option is wrong
+                raise
+            advice = "Put -- before the command: MISSION -- COMMAND"
+            raise click.UsageError(f"{fault.message.rstrip('.')}. {advice}", ctx) from fault
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
         """The usage line names the command, too."""

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kranzq.cli.say import complain, say, say_json, say_styled
-from kranzq.errors import Conflict, DaemonRuns, Refused
+from kranzq.cli.say import complain, local_time, say, say_json, say_styled
+from kranzq.errors import Conflict, DaemonRuns, KranzqError, Refused
+from kranzq.model.clock import seconds_of
 from kranzq.wiring import checkouts
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ _DRIFT = {
     ),
     "foreign": ("not kranzq's", "Look at it; replace it with: kranzq service install --force"),
 }
+_WITHOUT = "Without it: kranzq daemon in a terminal; to outlive that: nohup kranzq daemon &"
 
 
 @click.group()
@@ -65,6 +67,8 @@ def install(directory: str, *, only_print: bool, now: bool, yes: bool, force: bo
     if (unsafe := checkouts.unsafe_here(checkout)) is not None:
         raise Refused(*unsafe)
     state, other = one.state(), _other_daemon(checkout)
+    if now and state is None:
+        raise KranzqError(f"{_no_manager(one)}. Nothing was written.", _WITHOUT)
     if now and other is not None:
         raise DaemonRuns(checkout.root, other)
     if not as_json and not found.is_exact:
@@ -159,7 +163,11 @@ def _other_daemon(checkout: Checkout) -> str | None:
     daemon = daemon_of(checkout)
     if not isinstance(daemon, DaemonSeen) or unit_that_keeps(checkout, daemon.pid) is not None:
         return None
-    return f"pid {daemon.pid}, since {daemon.since}"
+    return f"pid {daemon.pid}, since {local_time(seconds_of(daemon.since))}"
+
+
+def _no_manager(one: Service) -> str:
+    return f"{one.manager.kind} does not run here for you, so nothing starts the daemon"
 
 
 def _check_asking(*, yes: bool, as_json: bool) -> None:
@@ -222,16 +230,16 @@ def _tell_installed(
             "  Put secrets into config.toml, or the file that it names.",
         )
     if state is None:
-        complain(
-            f"{one.manager.kind} does not run here for you, so nothing starts the daemon.",
-            "  In a terminal: kranzq daemon",
-        )
+        complain(f"{_no_manager(one)}.", f"  {_WITHOUT}")
     if other is not None:
         say(f"Another daemon serves the checkout ({other}); it has to leave first.")
     if now:
         say("It runs, and is started again whenever it ends.")
     elif commands:
-        say("Now type:", *(f"  {shlex.join(words)}" for words in commands))
+        say(
+            "Now type:" if state is not None else "Where it runs, type:",
+            *(f"  {shlex.join(words)}" for words in commands),
+        )
     say("Later:", *(f"  {shlex.join(words):<60}  {what}" for what, words in one.manager.to_know()))
 
 
@@ -239,6 +247,8 @@ def _show_status(one: Service, found: Installed, state: State | None, daemon: Da
     from kranzq.cli.showing import daemon_text
 
     text, advice = _DRIFT[found.condition]
+    if state is None and found.condition == "not installed":
+        advice = ""  # nobody would start it
     if found.of_another_shell:
         advice = (
             "Its search path or umask is another than in this shell. To take over this shell's: kranzq service install"
@@ -252,8 +262,8 @@ def _show_status(one: Service, found: Installed, state: State | None, daemon: Da
         say(f"           {advice}")
     if (kept := one.manager.kept()) is not None:
         say(f"  drop-in  {kept}")
-    if found.condition != "not installed" or (state is not None and state.active):
+    if found.condition != "not installed" or state is None or state.active:
         say(f"  {one.manager.kind:<8} {state.text if state is not None else 'does not run here for you'}")
-        if state is not None and state.advice:
-            say(f"           {state.advice}")
+        if state is None or state.advice:
+            say(f"           {state.advice if state is not None else _WITHOUT}")
     say(f"  daemon   {daemon_text(daemon, time.time())}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -35,5 +36,12 @@ def serve(directory: str, /, **said: Any) -> None:
     serving.serve(
         serving.Options(directory, **said),
         os.environ,
-        lambda urls: mention(f"kranzq serves {' and '.join(urls)} as process {os.getpid()}; stop it with Ctrl-C"),
+        _serves,
     )
+
+
+def _serves(urls: Sequence[str]) -> None:
+    lines = [f"kranzq serves {' and '.join(urls)} as process {os.getpid()}; stop it with Ctrl-C"]
+    if any(url.startswith("http") for url in urls):
+        lines.append("  In a browser, sign in with what this prints: kranzq agent key")
+    mention(*lines)

@@ -17,9 +17,11 @@ from kranzq import __version__
 from kranzq.disk import atomic
 from kranzq.disk.modes import open_lock_file
 from kranzq.disk.read import Unreadable, open_folder, read_regular
+from kranzq.dispatch.busy_seen import local
 from kranzq.errors import DaemonRuns, LocksUnsupported
 from kranzq.liveness import judge, me
 from kranzq.model.checkout import Checkout
+from kranzq.model.clock import seconds_of
 from kranzq.model.process import Liveness, ProcessIdentity
 
 FLOCK, RECORD = ".daemon.flock", ".daemon.json"
@@ -109,6 +111,6 @@ def _who(queue: int) -> str:
             value = json.loads(found.data) if found is not None else {}
             process = ProcessIdentity.from_json(value["process"])
             if process is not None and judge(process).verdict is not Liveness.GONE:
-                return f"pid {process.pid}, since {value['since']}"
+                return f"pid {process.pid}, since {local(seconds_of(value['since']))}"
         time.sleep(_LOOK_S)
     return "it has not said who it is yet"

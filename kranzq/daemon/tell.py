@@ -95,7 +95,9 @@ _SENTENCES: dict[type[e.Event], Callable[[Any], str]] = {
     e.AgentAdded: lambda one: f"agent {one.agent} added (uid {one.uid})",
     e.AgentRotated: lambda one: f"agent {one.agent} has a new token (uid {one.uid})",
     e.AgentRevoked: lambda one: f"agent {one.agent} revoked (uid {one.uid})",
-    e.Drained: lambda one: f"nothing more may run now (tried since the last time: {one.ran})",
+    e.Drained: lambda one: (
+        f"nothing more may run now ({one.ran} {'mission was' if one.ran == 1 else 'missions were'} tried)"
+    ),
     e.WaitsBusy: lambda one: f"busy: {one.holder}",
     e.WatchLost: lambda one: f"warning: {one.why}",
     e.Swept: lambda one: f"swept: {one.runs} old runs, {one.quarantined} quarantined files, {one.leavings} leavings",

@@ -183,7 +183,7 @@ def _of_lock(sight: Sight, lock: LockJudgement, claims: Sequence[ClaimSeen]) -> 
         case Situation.LEFTOVERS:
             pids = tuple(sorted({holder.pid for holder in lock.holders}))
             shown = ", ".join(map(str, pids))
-            text = f"leftovers of a killed keeper hold it: pid {shown}"
+            text = f"leftovers of a killed keeper hold the checkout: pid {shown}"
             return BusySeen("leftovers", text, mission, None, since, run, leftovers=pids)
         case Situation.CANNOT_SEE:
             text = "its holder cannot be seen from here (another namespace, user or machine)"

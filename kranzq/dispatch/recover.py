@@ -186,7 +186,9 @@ class Recovery:
             return found("left to its owner: this user may not read its records")
         left = self._leftovers_of(record, spare) if record is not None else ()
         if self.dry_run:
-            return found(f"would be {'settled' if record is not None else 'put back'}", left)
+            return found(
+                f"would be put back{', or settled if its end was recorded' if record is not None else ''}", left
+            )
         if left and not self._may_end(str(claimed.place.mission), left):
             return found("stays until its leftovers are gone", left)
         if record is not None and (left := self._end_leftovers_of(record, spare)):

@@ -127,7 +127,7 @@ def status(sight: Sight, thresholds: Callable[[], Thresholds] = Thresholds) -> S
     if states[State.QUEUED] + states[State.WAITING] + counts["inbox"] and paused is None:
         warnings += _about_daemon(daemon)
     elif daemon is None and seen.busy is not None and seen.busy.by == "keeper" and is_unattended(sight.checkout, queue):
-        text = f"no dispatcher waits for mission {seen.busy.mission}, whose end is settled when one comes"
+        text = f"mission {seen.busy.mission} goes on without a dispatcher; its end is settled when one comes"
         warnings.append(Notice(text, "Type: kranzq daemon (or once: kranzq drain)"))
     return Status(
         sight.checkout.root,
@@ -237,16 +237,15 @@ def about_keeper(runs: Runs, record: RunRecord) -> Iterable[Notice]:
 
 def _about_claims(claims: Iterable[ClaimSeen]) -> Iterable[Notice]:
     for claim in claims:
-        name = claim.claimed.place.name
+        mission = claim.claimed.place.mission
         if claim.record is not None and awaits_hand_in(claim.claimed.place, claim.record):
             yield Notice(item_sentence(claim.record), CLEAR)
         elif claim.judged.verdict is Liveness.GONE:
-            text = f"the holder of claim {name} is gone: {claim.judged.evidence}"
+            text = f"mission {mission} is claimed, but its holder is gone: {claim.judged.evidence}"
             yield Notice(text, "A daemon puts it right; without one type: kranzq recover")
         elif claim.judged.verdict is Liveness.UNKNOWN:
-            yield Notice(
-                f"nothing is known of the holder of claim {name}: {claim.judged.evidence}", "See: kranzq recover"
-            )
+            text = f"mission {mission} is claimed, and nothing is known of its holder: {claim.judged.evidence}"
+            yield Notice(text, "See: kranzq recover")
 
 
 def _about_files(sight: Sight, counts: dict[str, int], *, bad: bool) -> Iterable[Notice]:

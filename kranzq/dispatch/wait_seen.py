@@ -46,7 +46,7 @@ class Waits:
                 return WaitSeen("after", f"{judged.why}: it will be parked", "See why that failed: kranzq history")
             case Verdict.SATISFIED:
                 return WaitSeen(
-                    "after", "nothing any more", "The next turn lets it run: kranzq daemon, or kranzq drain"
+                    "after", "all have succeeded", "The next turn lets it run: kranzq daemon, or kranzq drain"
                 )
 
     def _for_time(self, place: Place, entry: Entry | None) -> WaitSeen:

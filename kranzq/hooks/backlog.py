@@ -46,15 +46,21 @@ class Backlog:
         """What a person should look at, with what to type next."""
         found = []
         if self.tries:
-            text = f"a hook takes nothing: {self.why or 'it fails'} ({self.tries} tries; {self.waiting} events wait)"
+            tried = f"{self.tries} {'try' if self.tries == 1 else 'tries'}; {events_wait(self.waiting)}"
+            text = f"a hook takes nothing: {self.why or 'it fails'} ({tried})"
             found.append((text, "Try it by hand: kranzq notify test"))
         elif self.waiting >= MANY:
-            text = f"{self.waiting} events wait for their hooks"
+            text = f"{events_wait(self.waiting)} for their hooks"
             found.append((text, "Look at them with: kranzq notify list"))
         if self.missed:
             text = f"{self.missed} events were told to no hook: too many waited, or one waited for a day"
             found.append((text, f"The next event says so, too; what happened: kranzq history, {self.folder}/log"))
         return tuple(found)
+
+
+def events_wait(number: int) -> str:
+    """How many wait, as a part of a sentence."""
+    return "1 event waits" if number == 1 else f"{number} events wait"
 
 
 def look(state: str, root: str) -> Backlog:

@@ -31,7 +31,7 @@ LOOK_S = 1.0
 BURST = 3
 """So many events of a hook are told one by one within a window; what comes on top is told as one when it is over."""
 MOST_IN_SUMMARY = 50
-MISSED, TELLING, WINDOWS = "missed", "missed.telling", ".windows"
+MISSED, TELLING, WINDOWS, TAKEN = "missed", "missed.telling", ".windows", ".taken."
 POST = os.path.join(os.path.dirname(os.path.abspath(__file__)), "post.py")
 UNREACHABLE = 4
 """Exit code of `post.py`: it would be no better for another event."""
@@ -107,12 +107,13 @@ def a_round(outbox: str, names: list[str], root: str, resting: dict[str, float])
     ripe: set[str] = set()
     windows = read_windows(outbox)
     done = False
+    mended = taken_by_hand(outbox, resting)
     for name in names:
         record = read(outbox, name)
         if record is None:
             continue
         key, mission, now = receiver(record), record["mission"], time.time()
-        if record["due"] > now or resting.get(whom(record), 0.0) > now:
+        if is_too_early(record, now, resting, mended):
             held_up.setdefault(mission, "")
         elif held_up.get(mission, key) != key:
             continue
@@ -145,6 +146,23 @@ def receiver(record: dict[str, Any]) -> str:
 def whom(record: dict[str, Any]) -> str:
     """One word for whom a hook tells, which several hooks may share."""
     return f"{zlib.crc32(json.dumps(record['command']).encode()):08x}"
+
+
+def is_too_early(record: dict[str, Any], now: float, resting: dict[str, float], mended: set[str]) -> bool:
+    """Whether an event, or whom it is for, has a pause; none that began before its receiver was mended."""
+    one = whom(record)
+    return (record["due"] > now and one not in mended) or resting.get(one, 0.0) > now
+
+
+def taken_by_hand(outbox: str, resting: dict[str, float]) -> set[str]:
+    """Who has taken a test since the last round: a person has mended it, so what waits for it need not wait longer."""
+    with contextlib.suppress(OSError):
+        found = [name for name in os.listdir(outbox) if name.startswith(TAKEN)]
+        for name in found:
+            remove(outbox, name)
+            resting.pop(name.removeprefix(TAKEN), None)
+        return {name.removeprefix(TAKEN) for name in found}
+    return set()
 
 
 def place_in(windows: dict[str, tuple[float, int]], key: str, length: float, now: float) -> str:
@@ -390,9 +408,15 @@ def remove(outbox: str, name: str) -> None:
 
 
 def once(outbox: str, root: str) -> None:
-    """One try at the record on the standard input; why it failed, or null, goes to the standard output."""
+    """One try at the record on the standard input; why it failed, or null, goes to the standard output.
+
+    A receiver that has taken it is marked for the courier, where something waits.
+    """
     record = json.loads(sys.stdin.read())
     why, _ = run(outbox, record["command"], record["event"], root)
+    if why is None and waiting(outbox):
+        with contextlib.suppress(OSError):
+            os.close(os.open(f"{outbox}/{TAKEN}{whom(record)}", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
     print(json.dumps(why))  # noqa: T201 - the answer
 
 

@@ -108,7 +108,10 @@ class Outbox:
         return f"{self.state}/{folder_name(self.root)}"
 
     def try_once(self, hook: str, command: tuple[str, ...]) -> str | None:
-        """Tell one hook a test event, now and once; None when it has taken it, else why not."""
+        """Tell one hook a test event, now and once; None when it has taken it, else why not.
+
+        What waits for one that has taken it is handed over at once, whatever its pause.
+        """
         import subprocess  # noqa: PLC0415 - an enqueue never tries a hook
 
         os.close(self._made(command))
@@ -125,6 +128,8 @@ class Outbox:
         if done.returncode != 0:
             return f"the courier ended with {done.returncode}"
         why = json.loads(done.stdout)
+        if why is None:
+            self.resume()
         return why if why is None or isinstance(why, str) else str(why)
 
     def _made(self, command: tuple[str, ...]) -> int:

@@ -33,6 +33,8 @@ def parse_when(text: str, now: float) -> float:
         return now + seconds
     if _NUMBER.fullmatch(text):
         raise ValueError("is a bare number, which may mean seconds, minutes or milliseconds")
+    if text and _FROM_NOW.fullmatch(f"+{text}"):
+        raise ValueError("lacks the + of a time from now")
     found = _TIME.fullmatch(text)
     if found is None:
         raise ValueError("is no time")

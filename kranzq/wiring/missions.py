@@ -77,6 +77,10 @@ class Missions:
             if sight is None:
                 return nothing_there(self.checkout.root)
             found = status(sight, lambda: looking.status_thresholds(self.checkout, self.environ))
+        return self._with_hooks(found)
+
+    def _with_hooks(self, found: Status) -> Status:
+        """With what is to be said of hooks that take nothing."""
         from kranzq.trust.key import state_dir
 
         if not os.path.isdir(f"{state_dir(self.environ)}/hooks"):
@@ -96,7 +100,13 @@ class Missions:
         with looking.open_sight(self.checkout, self.environ) as sight:
             if sight is None:
                 return nothing_there(self.checkout.root)
-            return overview(sight, lambda: looking.status_thresholds(self.checkout, self.environ))
+            found = overview(sight, lambda: looking.status_thresholds(self.checkout, self.environ))
+        told = self._with_hooks(found.status)
+        if told is found.status:
+            return found
+        from dataclasses import replace
+
+        return replace(found, status=told)
 
     def upcoming(self) -> str | None:
         """The mission that is first by its name, if any is queued: cheap, and nothing is verified."""

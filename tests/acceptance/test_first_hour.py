@@ -73,6 +73,16 @@ def test_on_a_terminal_three_questions_are_asked_and_written(checkout: Path, age
     assert "Three questions" not in on_terminal(checkout, "init")
 
 
+def test_a_program_that_is_not_there_is_named_at_once(checkout: Path, agent: Path) -> None:
+    """It is taken, since it may come later; but nobody learns of it only when a mission has failed."""
+    assert agent.exists()
+    shown = on_terminal(checkout, "init", typed=("none", "", "/no/such/teller"))
+
+    assert settings()["hooks"]["failed"] == ["/no/such/teller"]
+    assert "/no/such/teller is not there, or not executable" in shown
+    assert shown.count("kranzq notify test") == 1
+
+
 def test_none_is_an_answer(checkout: Path, agent: Path) -> None:
     """Whoever wants none of it gets a queue and no settings."""
     assert agent.exists()

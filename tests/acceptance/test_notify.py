@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from kranzq.wiring.missions import Missions
 from tests.laboratory import Laboratory, wait_for
 from tests.receiver import Receiver, is_signed, receiver
 
@@ -206,6 +207,36 @@ def test_a_receiver_that_is_away_is_named_and_told_later(lab: Laboratory, hears:
     assert len(hears.came) == 1  # the second event does not try a receiver that is away
     log = next((Path(os.environ["XDG_STATE_HOME"]) / "kranzq/hooks").glob("*/log")).read_text()
     assert "/secret" not in log
+
+
+def test_a_screen_names_a_receiver_that_takes_nothing(lab: Laboratory) -> None:
+    """What a pipe is told stands on a terminal, too."""
+    configure(failed="/no/such/program")
+    lab.enqueue("m1", "false")
+    lab.run("drain", code=None)
+    wait_for(lambda: outbox() and json.loads(outbox()[0].read_text())["tries"], "it was tried")
+
+    warnings = [one.text for one in Missions.at(str(lab.root)).overview().status.warnings]
+    assert any("a hook takes nothing: it could not be started" in text for text in warnings)
+
+
+def test_a_receiver_that_was_mended_is_told_at_once(lab: Laboratory, tmp_path: Path) -> None:
+    """Whoever has mended it tries it by hand; what waited for it need not wait for its pause, however long that is."""
+    program = tmp_path / "teller"
+    configure(failed=str(program))
+    lab.enqueue("m1", "false")
+    lab.run("drain", code=None)
+    wait_for(lambda: outbox() and json.loads(outbox()[0].read_text())["tries"], "it was tried")
+    waits = outbox()[0]
+    (tmp_path / "later").write_text(json.dumps(json.loads(waits.read_text()) | {"due": 1e12}))
+    (tmp_path / "later").replace(waits)  # in one piece: a courier reads it meanwhile
+    program.write_text(f"#!/bin/sh\ncat >>{tmp_path}/told\n")
+    program.chmod(0o755)
+    lab.run("notify", "test")
+
+    wait_for(lambda: not outbox(), "nothing waits")
+    events = [json.loads(line)["event"] for line in (tmp_path / "told").read_text().splitlines()]
+    assert events == ["test", "failed"]
 
 
 def test_a_redirect_is_not_followed(lab: Laboratory, hears: Receiver) -> None:

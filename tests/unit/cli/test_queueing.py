@@ -120,3 +120,10 @@ def test_numbers_are_digits_alone(
     assert code == 2
     assert words[-1] in capsys.readouterr().err
     assert not (checkout / ".kranz").exists()
+
+
+def test_a_command_without_its_dashes_is_told_how(checkout: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whoever types a command behind the id reads where the dashes belong; nothing is queued."""
+    assert run(["-C", str(checkout), "enqueue", "m1", "make", "test"]) == 2
+    assert "Put -- before the command: MISSION -- COMMAND" in capsys.readouterr().err
+    assert not (checkout / ".kranz").exists()

@@ -125,10 +125,33 @@ def test_now_starts_it_and_a_renewed_one_anew(
 
 def test_what_the_manager_refuses_is_told(checkout: Path, systemd: Systemd, capsys: pytest.CaptureFixture[str]) -> None:
     """With the command that failed and the manager's own words."""
+    refusing = SYSTEMCTL + "\ncase \"$*\" in *reload*) echo 'Access denied' >&2; exit 1 ;; esac\n"
+    (systemd.folder / "systemctl").write_text(refusing)
+
+    assert service(checkout, "install", "--yes", "--now") == 1
+    assert "'systemctl --user daemon-reload' failed: Access denied." in capsys.readouterr().err
+
+
+def test_without_a_manager_it_says_what_to_do_instead(
+    checkout: Path, systemd: Systemd, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing is written that nobody would start, unless it is asked for without `--now`; each verb names a way out."""
     (systemd.folder / "systemctl").write_text("#!/bin/sh\necho 'Failed to connect to bus' >&2\nexit 1\n")
 
     assert service(checkout, "install", "--yes", "--now") == 1
-    assert "'systemctl --user daemon-reload' failed: Failed to connect to bus." in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "does not run here for you" in said
+    assert "Nothing was written" in said
+    assert "nohup kranzq daemon" in said
+    assert service(checkout, "status") == 0
+    shown = capsys.readouterr().out
+    assert "not installed" in shown
+    assert "nohup kranzq daemon" in shown
+    assert "kranzq service install" not in shown
+    assert service(checkout, "install", "--yes") == 0
+    assert "Where it runs, type:" in capsys.readouterr().out
+    assert service(checkout, "status") == 0
+    assert "nohup kranzq daemon" in capsys.readouterr().out
 
 
 def test_a_file_that_differs_is_shown_and_renewed(

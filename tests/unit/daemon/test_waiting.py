@@ -70,9 +70,9 @@ def test_a_refused_daemon_names_the_one_that_lives_and_not_the_one_before(checko
     (queue / RECORD).write_text(json.dumps({"process": there.to_json(), "since": "before"}))
     first, second = Single(Checkout(str(checkout), has_git=True)), Single(Checkout(str(checkout), has_git=True))
     first.take()
-    said = threading.Timer(0.1, lambda: first.write(since="now"))
+    said = threading.Timer(0.1, lambda: first.write(since="2026-01-15T12:00:00.000Z"))
     said.start()
-    with pytest.raises(DaemonRuns, match=f"pid {os.getpid()}, since now"):
+    with pytest.raises(DaemonRuns, match=rf"pid {os.getpid()}, since 2026-01-1[56] [0-9:]{{8}}\."):
         second.take()
     said.join()
     first.let_go()

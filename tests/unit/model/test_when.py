@@ -71,6 +71,8 @@ def test_b77_a_time_is_the_same_instant_in_every_zone(
         ("2027-01-15", "is no time"),
         ("tomorrow", "is no time"),
         ("+", "is no time"),
+        ("2h", "lacks the \\+"),
+        ("1h30m", "lacks the \\+"),
         ("+2m1h", "is no time"),
         ("+1h 30m", "is no time"),
         ("+3651d", "more than 3650 days"),
