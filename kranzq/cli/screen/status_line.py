@@ -24,6 +24,7 @@ _TICK_S = 1.0
 _ERASE = "\x1b[J"
 _UP = "\x1b[A"
 _LEAST = 10
+_UNKNOWN = 80
 _LAST_S = 5.0
 _MINUTE, _HOUR = 60, 3600
 
@@ -175,12 +176,13 @@ class StatusLine:
         """
         if not self._shown or not self._is_ours():
             return ""
-        return "\r" + _UP * ((wide(self._shown) - 1) // max(1, self._columns())) + _ERASE
+        return "\r" + _UP * ((wide(self._shown) - 1) // self._columns()) + _ERASE
 
     def _columns(self) -> int:
+        """How wide the terminal is; one at a serial line or in a container may not know, and says 0."""
         with contextlib.suppress(OSError, ValueError):
-            return os.get_terminal_size(self._stream.fileno()).columns
-        return 80
+            return os.get_terminal_size(self._stream.fileno()).columns or _UNKNOWN
+        return _UNKNOWN
 
     def _is_ours(self) -> bool:
         """Whether we are in the foreground of the terminal."""

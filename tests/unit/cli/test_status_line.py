@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 
 import pytest
 
@@ -99,6 +100,24 @@ def test_a_line_that_the_terminal_has_wrapped_is_erased_whole(
     line.close()
 
     assert "\r\x1b[A\x1b[A\x1b[Jidle" in text(line)
+
+
+@pytest.mark.parametrize(("columns", "up"), [(0, 0), (20, 2)])
+def test_a_terminal_that_does_not_know_its_width_keeps_the_log_above(
+    monkeypatch: pytest.MonkeyPatch, columns: int, up: int
+) -> None:
+    """One at a serial line says 0 columns: the line is taken for one of a usual terminal, and only it is erased."""
+    monkeypatch.setattr(StatusLine, "_is_ours", lambda _: True)
+    monkeypatch.setattr(Tty, "fileno", lambda _: 1)
+    monkeypatch.setattr("os.get_terminal_size", lambda _: os.terminal_size((80, 24)))
+    line = StatusLine(Tty(), lambda: None)
+    line.begin()
+    line.turned(Paused("x" * 24))
+    monkeypatch.setattr("os.get_terminal_size", lambda _: os.terminal_size((columns, 0)))
+    line.turned(Empty({}))
+    line.close()
+
+    assert text(line).count("\x1b[A") == up
 
 
 def test_in_the_background_there_is_no_line() -> None:
