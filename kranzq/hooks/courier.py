@@ -15,6 +15,7 @@ import contextlib
 import ctypes
 import fcntl
 import json
+import math
 import os
 import random
 import signal
@@ -35,7 +36,11 @@ MISSED, TELLING, WINDOWS = "missed", "missed.telling", ".windows"
 POST = os.path.join(os.path.dirname(os.path.abspath(__file__)), "post.py")
 UNREACHABLE = 4
 """Exit code of `post.py`: it would be no better for another event."""
+READ: dict[str, tuple[tuple[int, int, int], dict[str, Any]]] = {}
+"""What was read, by path, with what tells whether the file is still the same."""
 BAD = ".bad"
+ABANDONED_S = 3600.0
+"""To write a file takes an instant: a temporary one of this age was left by a writer that was killed."""
 LOG_LIMIT = 256 * 1024
 LOCK_TRIES, LOCK_PAUSE_S = 20, 0.05
 PR_SET_CHILD_SUBREAPER = 36
@@ -94,6 +99,7 @@ def waiting(outbox: str) -> list[str]:
 
 def work(outbox: str, root: str) -> None:
     """Hand over what is due, wait for what is not, until nothing is left."""
+    sweep(outbox)
     resting: dict[str, float] = {}
     while names := waiting(outbox):
         if not a_round(outbox, names, root, resting):
@@ -112,7 +118,7 @@ def a_round(outbox: str, names: list[str], root: str, resting: dict[str, float])
         if record is None:
             continue
         key, mission, now = receiver(record), record["mission"], time.time()
-        if record["due"] > now or resting.get(whom(record), 0.0) > now:
+        if is_ahead(record["due"], now) or is_ahead(resting.get(whom(record), 0.0), now):
             held_up.setdefault(mission, "")
         elif held_up.get(mission, key) != key:
             continue
@@ -135,6 +141,11 @@ def a_round(outbox: str, names: list[str], root: str, resting: dict[str, float])
             windows[key] = (time.time(), BURST if len(many) > 1 else 1)
             write_windows(outbox, windows, many[0][1]["window"])
     return done
+
+
+def is_ahead(due: float, now: float) -> bool:
+    """Whether a try is still to be waited for; one further off than any pause is a clock's that was set back."""
+    return now < due <= now + LONGEST_PAUSE_S
 
 
 def receiver(record: dict[str, Any]) -> str:
@@ -177,23 +188,54 @@ def write_windows(outbox: str, windows: dict[str, tuple[float, int]], length: fl
 
 
 def read(outbox: str, name: str) -> dict[str, Any] | None:
-    """One file; what is none of ours is set aside under another name, with its bytes, and the log says why."""
+    """One file; what is none of ours is set aside under another name, with its bytes, and the log says why.
+
+    What was read before is not read again while its stat is the same: a receiver that is away for a day leaves
+    thousands of them, and each is looked at once a second.
+    """
+    path = f"{outbox}/{name}"
     try:
-        with open(f"{outbox}/{name}", "rb") as file:
-            record = json.loads(file.read())
-        command, event = record["command"], record["event"]
-        if not (command and all(isinstance(part, str) for part in command) and isinstance(event, dict)):
-            raise ValueError("it names no command, or no event")
-        known: dict[str, Any] = {"mission": "", "due": 0.0, "tries": 0, "since": time.time(), "window": 0.0}
-        known.update(record)
-        return known
+        seen = os.stat(path)
+        key = (seen.st_ino, seen.st_size, seen.st_mtime_ns)
+        kept = READ.get(path)
+        if kept is None or kept[0] != key:
+            with open(path, "rb") as file:
+                kept = key, parsed(file.read())
+            READ[path] = kept
+        return kept[1]
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, TypeError, KeyError, RecursionError) as fault:
+    except (OSError, ValueError, TypeError, KeyError, OverflowError, RecursionError) as fault:
         say(outbox, f"{name} is set aside as {name}{BAD}, for it cannot be understood: {fault!r}")
         with contextlib.suppress(OSError):
             os.rename(f"{outbox}/{name}", f"{outbox}/{name}{BAD}")
         return None
+
+
+def parsed(data: bytes) -> dict[str, Any]:
+    """The record in a file's bytes, with what it leaves out. Raises ValueError, TypeError, KeyError for another one."""
+    record = json.loads(data)
+    command, event = record["command"], record["event"]
+    if not (command and all(isinstance(part, str) for part in command) and isinstance(event, dict)):
+        raise ValueError("it names no command, or no event")
+    known: dict[str, Any] = {"mission": "", "due": 0.0, "tries": 0, "since": time.time(), "window": 0.0, **record}
+    for field in ("due", "tries", "since", "window"):
+        if not isinstance(known[field], int | float) or not math.isfinite(known[field]):
+            raise TypeError(f"{field} is no number")
+    if not isinstance(known["mission"], str):
+        raise TypeError("mission is no text")
+    return known
+
+
+def sweep(outbox: str) -> None:
+    """Remove what writers that were killed have left."""
+    with contextlib.suppress(OSError):
+        for name in os.listdir(outbox):
+            path = f"{outbox}/{name}"
+            if name.startswith(".") and name.endswith(".tmp"):
+                with contextlib.suppress(OSError):
+                    if time.time() - os.stat(path, follow_symlinks=False).st_mtime > ABANDONED_S:
+                        os.unlink(path)
 
 
 def hand_over(outbox: str, name: str, record: dict[str, Any], root: str, resting: dict[str, float]) -> bool:
@@ -385,6 +427,7 @@ def put(outbox: str, name: str, value: object) -> None:
 
 def remove(outbox: str, name: str) -> None:
     """Take a file out of the outbox."""
+    READ.pop(f"{outbox}/{name}", None)
     with contextlib.suppress(OSError):
         os.unlink(f"{outbox}/{name}")
 

@@ -103,14 +103,14 @@ class _Terminal:
         return {signal.SIGWINCH: _wake, signal.SIGTSTP: self._stop, **dict.fromkeys(_ENDS, self._end)}
 
     def end_if_told(self) -> None:
-        """Raise what a signal raised, should it have come where nothing can be raised: a callback of the collector's."""
+        """Raise what a signal raised, should it have come where nothing can be: in a callback of the collector's."""
         if self._ended_by == signal.SIGINT:
             raise KeyboardInterrupt
         if self._ended_by is not None:
             raise SystemExit(128 + self._ended_by)
 
     def _end(self, number: int, _: object) -> None:
-        """To leave takes a moment, in which one more of them would leave the terminal as it is: the first one counts."""
+        """The first one counts: another one, while we leave, would keep the terminal from being given back."""
         for one in _ENDS:
             signal.signal(one, signal.SIG_IGN)
         self._ended_by = number
