@@ -89,8 +89,8 @@ class _Terminal:
 
     def leave(self) -> None:
         """Give it back as it was; from now on a second Ctrl-C, TERM or HUP is as good as none."""
-        for number in _ENDS:
-            self._earlier.setdefault(number, signal.signal(number, signal.SIG_IGN))
+        for one in _ENDS:
+            self._earlier.setdefault(one, signal.signal(one, signal.SIG_IGN))
         with contextlib.suppress(OSError):  # a terminal that is gone
             self._give_back()
         signal.set_wakeup_fd(-1)
