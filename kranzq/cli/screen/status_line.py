@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import threading
 import time
 from collections.abc import Callable
-from typing import TextIO
+from typing import Any, TextIO
 
 from kranzq import events
 from kranzq.cli.say import clean
@@ -58,7 +59,8 @@ class StatusLine:
         self._doing = IDLE
         self._next: str | None = None
         self._shown = ""
-        self._begun = self._closed = False
+        self._begun = self._closed = self._is_back = False
+        self._earlier: Any = None
         self._changed = threading.Condition(threading.RLock())  # an event may come out of a signal's handler
         self._thread = threading.Thread(target=self._tick, name="status line", daemon=True)
 
@@ -69,9 +71,22 @@ class StatusLine:
             self._draw()
         events.subscribe(self.hear)
         self._thread.start()
+        if threading.current_thread() is threading.main_thread():
+            self._earlier = signal.signal(signal.SIGCONT, self.come_back)
+
+    def come_back(self, *_: object) -> None:
+        """Draw the line anew: we were stopped, and a shell has written since.
+
+        Not here: this comes in the middle of anything, also of a write to the same stream.
+        """
+        with self._changed:
+            self._is_back = True
+            self._changed.notify_all()
 
     def close(self) -> None:
         """Erase it for good."""
+        if self._earlier is not None:
+            signal.signal(signal.SIGCONT, self._earlier)
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -135,8 +150,10 @@ class StatusLine:
             if (doing := self._doing).mission:
                 self._ask(doing)
             with self._changed:
+                if self._is_back:
+                    self._is_back, self._shown = False, ""
                 self._draw()
-                if not self._closed:
+                if not self._closed and not self._is_back:
                     self._changed.wait(self.pause_s())
 
     def pause_s(self) -> float | None:

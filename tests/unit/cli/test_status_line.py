@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import io
 import os
+import signal
 
 import pytest
 
 from kranzq import events
 from kranzq.cli.screen.status_line import Doing, StatusLine, elapsed, text_of
 from kranzq.dispatch.parts import Empty, IsBusy, Paused
+from tests.laboratory import wait_for
 
 
 class Tty(io.StringIO):
@@ -118,6 +120,22 @@ def test_a_terminal_that_does_not_know_its_width_keeps_the_log_above(
     line.close()
 
     assert text(line).count("\x1b[A") == up
+
+
+def test_what_was_stopped_and_goes_on_has_a_line_again(line: StatusLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A shell lets what was stopped go on with a CONT."""
+    before = signal.getsignal(signal.SIGCONT)
+    monkeypatch.setattr(StatusLine, "_is_ours", lambda _: False)
+    line.begin()
+    monkeypatch.setattr(StatusLine, "_is_ours", lambda _: True)
+    assert text(line) == ""
+    os.kill(os.getpid(), signal.SIGCONT)
+    wait_for(lambda: text(line) == "idle", "it is drawn")
+    os.kill(os.getpid(), signal.SIGCONT)
+    wait_for(lambda: text(line) == "idleidle", "it is drawn anew, where a shell has left the cursor")
+    line.close()
+
+    assert signal.getsignal(signal.SIGCONT) == before
 
 
 def test_in_the_background_there_is_no_line() -> None:
