@@ -276,7 +276,10 @@ def postponed(outbox: str, name: str, record: dict[str, Any], why: str, pause: f
             os.close(fd)
         remove(outbox, name)
         return False
-    put(outbox, name, record | {"tries": record["tries"] + 1, "due": time.time() + pause, "why": why})
+    later = record | {"tries": record["tries"] + 1, "due": time.time() + pause, "why": why}
+    path = f"{outbox}/{name}"
+    if not put(outbox, name, later) and path in READ:  # a full disk is no reason to try once a second
+        READ[path] = READ[path][0], later
     return True
 
 
@@ -417,12 +420,18 @@ def say(outbox: str, text: str) -> None:
     os.close(fd)
 
 
-def put(outbox: str, name: str, value: object) -> None:
-    """Replace a file of ours as a whole."""
-    with contextlib.suppress(OSError):
-        with open(f"{outbox}/.{name}.{os.getpid()}.tmp", "w", encoding="utf-8") as file:
+def put(outbox: str, name: str, value: object) -> bool:
+    """Replace a file of ours as a whole; False when it stays as it was."""
+    temporary = f"{outbox}/.{name}.{os.getpid()}.tmp"
+    try:
+        with open(temporary, "w", encoding="utf-8") as file:
             json.dump(value, file)
-        os.replace(f"{outbox}/.{name}.{os.getpid()}.tmp", f"{outbox}/{name}")
+        os.replace(temporary, f"{outbox}/{name}")
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        return False
+    return True
 
 
 def remove(outbox: str, name: str) -> None:

@@ -187,6 +187,25 @@ def test_what_waits_is_read_once(outbox: Path, tmp_path: Path, monkeypatch: pyte
     assert len(read) == 2
 
 
+def test_on_a_full_disk_the_pauses_are_kept_all_the_same(
+    outbox: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file stays as it was; it is not tried again at once, and nothing is left beside it."""
+    path = put(
+        outbox, 1, "m1", sys.executable, "-I", "-S", "-c", f"open({str(tmp_path / 'tries')!r}, 'a').write('x'); 1/0"
+    )
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(json, "dump", full)
+    for _ in range(3):
+        assert not courier.a_round(str(outbox), [path.name], str(tmp_path), {})
+
+    assert (tmp_path / "tries").read_text() == "x"
+    assert [name for name in os.listdir(outbox) if name.endswith(".tmp")] == []
+
+
 def test_what_killed_writers_left_is_removed(outbox: Path, tmp_path: Path) -> None:
     """After an hour; what is being written, and what is no temporary file, stays."""
     kept = [".windows.9.tmp", ".lock", "log"]
