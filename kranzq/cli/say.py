@@ -16,7 +16,8 @@ from kranzq.model.clock import EARLIEST_S, LATEST_S
 from kranzq.model.tokens import without_tokens
 
 _ESCAPED = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
-_ESCAPED |= {code: f"\\u{code:04x}" for code in (*range(0x2028, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F)}
+_ESCAPED |= {code: f"\\u{code:04x}" for code in (*range(0x2028, 0x202F), *range(0x2066, 0x206A))}
+_ESCAPED |= {code: f"\\u{code:04x}" for code in (0x061C, 0x200E, 0x200F)}
 _ESCAPED |= {9: "\\t", 10: "\\n", 13: "\\r"}
 """Control characters, other ends of lines, and what turns text around: a name or a mission must not drive a terminal,
 nor make two lines of one for whoever reads them in a pipe."""

@@ -169,22 +169,23 @@ class _Approval:
 
     def enqueue(self) -> Approved:
         """Make the entry, or say what is there."""
-        entry, made = self._signed(), False
+        entry, stays = self._signed(), True  # until it is known that there is no entry: interrupts come in storms
         try:
             accepted = self._enqueued(entry)
-            made = accepted.created
-            if made:
+            stays = accepted.created
+            if accepted.created:
                 self._inputs.forget_old()
             else:
                 self._refuse_other_files(accepted.state.value)
         except _HasEnded as ended:
+            stays = False
             there = replace(entry, number=ended.record.number)
             return Approved(there, created=False, state=State.GONE, last=ended.record)
         except BaseException:
-            made = made or self._is_made(entry)
+            stays = self._is_made(entry)
             raise
         finally:
-            if not made:
+            if not stays:
                 self._undo.close()
         return Approved(accepted.entry, accepted.created, accepted.state, after_run=self._after_run)
 

@@ -18,7 +18,7 @@ from kranzq.errors import Conflict, UnsafePath
 from kranzq.fitting import block, settings
 from kranzq.fitting.kinds import FOLDER, Kind, Mark, Place, Wish
 from kranzq.fitting.places import Spot
-from kranzq.fitting.scripts import script_body
+from kranzq.fitting.scripts import by_hand, script_body
 from kranzq.liveness import judge_claim
 from kranzq.model.frozen import frozen
 from kranzq.model.process import Liveness
@@ -158,11 +158,10 @@ def look(kind: Kind, spot: Spot, version: str) -> Seen:
 def _check_script(kind: Kind, spot: Spot, wish: Wish, before: bytes | None, mode: int) -> None:
     if before is None:
         return
-    by_hand = "\n".join(f"    {line}" for line in script_body(kind, wish).splitlines())
     if not block.is_shell(before):
         raise Conflict(
             f"{spot.path} is no script of a shell that is known here, so it is left as it is.",
-            f"Let it do this itself, near its beginning:\n{by_hand}",
+            f"Let it start this itself, near its beginning: {by_hand(kind, wish)}",
         )
     if not mode & _EXECUTABLE:
         raise Conflict(
@@ -179,7 +178,7 @@ def _mark(kind: Kind, data: bytes, path: str) -> Mark | None:
 
 
 def _text(data: bytes | None, path: str) -> str | None:
-    """The text of a settings file; an empty one is none yet. Raises Conflict where it is no UTF-8."""
+    """The text of a settings file. Raises Conflict where it is no UTF-8."""
     if data is None:
         return None
     try:

@@ -52,6 +52,8 @@ def read(text: str, path: str) -> Node:
             f"{path}, line {fault.lineno}, column {fault.colno}: this is no JSON: {fault.msg}.",
             "Mend it, then try again; comments and commas before a closing bracket are not allowed in JSON.",
         ) from fault
+    except ValueError as fault:  # more digits than Python makes a number of
+        raise Conflict(f"{path} has a number that is too long to be read.", "Look at it, and mend it.") from fault
     except RecursionError as fault:
         raise Conflict(f"{path} is nested too deep to be read.", "Look at it.") from fault
 

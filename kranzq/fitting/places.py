@@ -1,12 +1,13 @@
 """Where a fitting goes: git's folder of scripts, an agent's settings. Asked, checked, and nothing made yet.
 
-git is asked one question, `rev-parse --git-path hooks`, which runs nothing that a repository configures. What it says
-is not believed where it leads out of the repository: a checkout that somebody else has made may name any folder.
+git is asked one question, `rev-parse --git-path hooks/NAME`, which runs nothing that a repository configures. What it
+says is not believed where it leads out of the repository: a checkout that somebody else has made may name any folder.
 """
 
 from __future__ import annotations
 
 import os
+import shlex
 import stat
 import subprocess
 from collections.abc import Mapping
@@ -18,7 +19,7 @@ from kranzq.fitting.kinds import Kind, Place
 from kranzq.model.checkout import Checkout
 from kranzq.model.frozen import frozen
 
-_ASK = ("git", "-c", "core.fsmonitor=false", "rev-parse", "--git-path", "hooks")
+_ASK = ("git", "-c", "core.fsmonitor=false", "rev-parse", "--git-path")
 _OF_THE_USER = frozenset({"GIT_CONFIG_GLOBAL", "GIT_CONFIG_NOSYSTEM", "GIT_CONFIG_SYSTEM"})
 """Which settings git reads; all other variables of git's tell of another repository, or of a call that is under way."""
 _PATIENCE_S = 10.0
@@ -57,7 +58,7 @@ def spot_of(
         if os.path.islink(spot.folder):
             raise UnsafePath(spot.folder, "it is a link, which may lead anywhere", "Name the file itself with --file.")
         return spot
-    folder = os.path.realpath(_folder_of_scripts(checkout, environ))
+    folder = os.path.realpath(_folder_of_scripts(kind, checkout, environ))
     notes = _check_folder(checkout, folder, shared=shared)
     return Spot(f"{folder}/{kind.file}", 0o755, notes)
 
@@ -69,15 +70,20 @@ def _name(file: str) -> str:
     return name
 
 
-def _folder_of_scripts(checkout: Checkout, environ: Mapping[str, str]) -> str:
-    """What git answers, as an absolute path."""
+def _folder_of_scripts(kind: Kind, checkout: Checkout, environ: Mapping[str, str]) -> str:
+    """Where git looks for the script of that kind, as an absolute path.
+
+    It is asked for the file: asked for the folder, it names the working tree for a core.hooksPath that is empty, where
+    it runs nothing.
+    """
+    words = [*_ASK, f"hooks/{kind.file}"]
     if not checkout.has_git:
         raise NotFound(f"{checkout.root} has no git, so there are no scripts of git's.", "Type: git init, then again.")
     env = {name: text for name, text in environ.items() if not name.startswith("GIT_") or name in _OF_THE_USER}
     env |= {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
     try:
         done = subprocess.run(
-            _ASK,
+            words,
             cwd=checkout.root,
             env=env,
             stdin=subprocess.DEVNULL,
@@ -88,15 +94,15 @@ def _folder_of_scripts(checkout: Checkout, environ: Mapping[str, str]) -> str:
     except FileNotFoundError as fault:
         raise NotFound("git was not found in PATH.", "Install git, or mend PATH, then try again.") from fault
     except (OSError, subprocess.TimeoutExpired) as fault:
-        raise Refused(f"git cannot be asked: {fault}.", "Try: git rev-parse --git-path hooks") from fault
+        raise Refused(f"git cannot be asked: {fault}.", f"Try: {shlex.join(words)}") from fault
     told = os.fsdecode(done.stdout).removesuffix("\n")
     if done.returncode != 0 or not told:
         said = os.fsdecode(done.stderr).strip().splitlines()
         raise Refused(
             f"git does not say where its scripts lie: {said[0] if said else 'it gave no answer'}.",
-            f"Try it yourself: git -C {checkout.root} rev-parse --git-path hooks",
+            f"Try it yourself: git -C {shlex.quote(checkout.root)} rev-parse --git-path {words[-1]}",
         )
-    return os.path.normpath(os.path.join(checkout.root, told))
+    return os.path.dirname(os.path.normpath(os.path.join(checkout.root, told)))
 
 
 def _check_folder(checkout: Checkout, folder: str, *, shared: bool) -> tuple[str, ...]:

@@ -24,6 +24,14 @@ def script_body(kind: Kind, wish: Wish) -> str:
     return head + (_enqueue(kind, wish) if kind.enqueues else _guard())
 
 
+def by_hand(kind: Kind, wish: Wish) -> str:
+    """What a script in another language may start itself to do the same, in one line of shell."""
+    if not kind.enqueues:
+        return "kranzq guard >/dev/null </dev/null || exit $?"
+    inside = "" if wish.missions_too else f'[ -n "{INSIDE}" ] || '
+    return f"{inside}kranzq enqueue {_commit_mission(kind, wish)} {_words(wish)} </dev/null >/dev/null || :"
+
+
 def approval_command(kind: Kind, wish: Wish) -> str:
     """What an agent's host runs when a person has approved a plan; what was approved is on the input.
 
@@ -76,13 +84,16 @@ fi
 
 
 def _enqueue(kind: Kind, wish: Wish) -> str:
-    mission = shlex.quote(f"{wish.mission or kind.mission}-") + '"$(git rev-parse HEAD)"'
     inside = "" if wish.missions_too else f'[ -z "{INSIDE}" ] && '
     return f"""\
 if {inside}{_THERE}; then
-    kranzq enqueue {mission} {_words(wish)} </dev/null >/dev/null || :
+    kranzq enqueue {_commit_mission(kind, wish)} {_words(wish)} </dev/null >/dev/null || :
 fi
 """
+
+
+def _commit_mission(kind: Kind, wish: Wish) -> str:
+    return shlex.quote(f"{wish.mission or kind.mission}-") + '"$(git rev-parse HEAD)"'
 
 
 def _unless_inside(wish: Wish) -> str:

@@ -15,6 +15,7 @@ import contextlib
 import ctypes
 import fcntl
 import json
+import math
 import os
 import random
 import signal
@@ -35,7 +36,11 @@ MISSED, TELLING, WINDOWS, TAKEN = "missed", "missed.telling", ".windows", ".take
 POST = os.path.join(os.path.dirname(os.path.abspath(__file__)), "post.py")
 UNREACHABLE = 4
 """Exit code of `post.py`: it would be no better for another event."""
+READ: dict[str, tuple[tuple[int, int, int], dict[str, Any]]] = {}
+"""What was read, by path, with what tells whether the file is still the same."""
 BAD = ".bad"
+ABANDONED_S = 3600.0
+"""To write a file takes an instant: a temporary one of this age was left by a writer that was killed."""
 LOG_LIMIT = 256 * 1024
 LOCK_TRIES, LOCK_PAUSE_S = 20, 0.05
 PR_SET_CHILD_SUBREAPER = 36
@@ -94,6 +99,7 @@ def waiting(outbox: str) -> list[str]:
 
 def work(outbox: str, root: str) -> None:
     """Hand over what is due, wait for what is not, until nothing is left."""
+    sweep(outbox)
     resting: dict[str, float] = {}
     while names := waiting(outbox):
         if not a_round(outbox, names, root, resting):
@@ -138,6 +144,11 @@ def a_round(outbox: str, names: list[str], root: str, resting: dict[str, float])
     return done
 
 
+def is_ahead(due: float, now: float) -> bool:
+    """Whether a try is still to be waited for; one further off than any pause is a clock's that was set back."""
+    return now < due <= now + LONGEST_PAUSE_S
+
+
 def receiver(record: dict[str, Any]) -> str:
     """One word for a hook and whom it tells."""
     return f"{record['event'].get('event')}.{whom(record)}"
@@ -151,7 +162,7 @@ def whom(record: dict[str, Any]) -> str:
 def is_too_early(record: dict[str, Any], now: float, resting: dict[str, float], mended: set[str]) -> bool:
     """Whether an event, or whom it is for, has a pause; none that began before its receiver was mended."""
     one = whom(record)
-    return (record["due"] > now and one not in mended) or resting.get(one, 0.0) > now
+    return (one not in mended and is_ahead(record["due"], now)) or is_ahead(resting.get(one, 0.0), now)
 
 
 def taken_by_hand(outbox: str, resting: dict[str, float]) -> set[str]:
@@ -195,23 +206,54 @@ def write_windows(outbox: str, windows: dict[str, tuple[float, int]], length: fl
 
 
 def read(outbox: str, name: str) -> dict[str, Any] | None:
-    """One file; what is none of ours is set aside under another name, with its bytes, and the log says why."""
+    """One file; what is none of ours is set aside under another name, with its bytes, and the log says why.
+
+    What was read before is not read again while its stat is the same: a receiver that is away for a day leaves
+    thousands of them, and each is looked at once a second.
+    """
+    path = f"{outbox}/{name}"
     try:
-        with open(f"{outbox}/{name}", "rb") as file:
-            record = json.loads(file.read())
-        command, event = record["command"], record["event"]
-        if not (command and all(isinstance(part, str) for part in command) and isinstance(event, dict)):
-            raise ValueError("it names no command, or no event")
-        known: dict[str, Any] = {"mission": "", "due": 0.0, "tries": 0, "since": time.time(), "window": 0.0}
-        known.update(record)
-        return known
+        seen = os.stat(path)
+        key = (seen.st_ino, seen.st_size, seen.st_mtime_ns)
+        kept = READ.get(path)
+        if kept is None or kept[0] != key:
+            with open(path, "rb") as file:
+                kept = key, parsed(file.read())
+            READ[path] = kept
+        return kept[1]
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, TypeError, KeyError, RecursionError) as fault:
+    except (OSError, ValueError, TypeError, KeyError, OverflowError, RecursionError) as fault:
         say(outbox, f"{name} is set aside as {name}{BAD}, for it cannot be understood: {fault!r}")
         with contextlib.suppress(OSError):
             os.rename(f"{outbox}/{name}", f"{outbox}/{name}{BAD}")
         return None
+
+
+def parsed(data: bytes) -> dict[str, Any]:
+    """The record in a file's bytes, with what it leaves out. Raises ValueError, TypeError, KeyError for another one."""
+    record = json.loads(data)
+    command, event = record["command"], record["event"]
+    if not (command and all(isinstance(part, str) for part in command) and isinstance(event, dict)):
+        raise ValueError("it names no command, or no event")
+    known: dict[str, Any] = {"mission": "", "due": 0.0, "tries": 0, "since": time.time(), "window": 0.0, **record}
+    for field in ("due", "tries", "since", "window"):
+        if not isinstance(known[field], int | float) or not math.isfinite(known[field]):
+            raise TypeError(f"{field} is no number")
+    if not isinstance(known["mission"], str):
+        raise TypeError("mission is no text")
+    return known
+
+
+def sweep(outbox: str) -> None:
+    """Remove what writers that were killed have left."""
+    with contextlib.suppress(OSError):
+        for name in os.listdir(outbox):
+            path = f"{outbox}/{name}"
+            if name.startswith(".") and name.endswith(".tmp"):
+                with contextlib.suppress(OSError):
+                    if time.time() - os.stat(path, follow_symlinks=False).st_mtime > ABANDONED_S:
+                        os.unlink(path)
 
 
 def hand_over(outbox: str, name: str, record: dict[str, Any], root: str, resting: dict[str, float]) -> bool:
@@ -252,7 +294,10 @@ def postponed(outbox: str, name: str, record: dict[str, Any], why: str, pause: f
             os.close(fd)
         remove(outbox, name)
         return False
-    put(outbox, name, record | {"tries": record["tries"] + 1, "due": time.time() + pause, "why": why})
+    later = record | {"tries": record["tries"] + 1, "due": time.time() + pause, "why": why}
+    path = f"{outbox}/{name}"
+    if not put(outbox, name, later) and path in READ:  # a full disk is no reason to try once a second
+        READ[path] = READ[path][0], later
     return True
 
 
@@ -393,16 +438,23 @@ def say(outbox: str, text: str) -> None:
     os.close(fd)
 
 
-def put(outbox: str, name: str, value: object) -> None:
-    """Replace a file of ours as a whole."""
-    with contextlib.suppress(OSError):
-        with open(f"{outbox}/.{name}.{os.getpid()}.tmp", "w", encoding="utf-8") as file:
+def put(outbox: str, name: str, value: object) -> bool:
+    """Replace a file of ours as a whole; False when it stays as it was."""
+    temporary = f"{outbox}/.{name}.{os.getpid()}.tmp"
+    try:
+        with open(temporary, "w", encoding="utf-8") as file:
             json.dump(value, file)
-        os.replace(f"{outbox}/.{name}.{os.getpid()}.tmp", f"{outbox}/{name}")
+        os.replace(temporary, f"{outbox}/{name}")
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        return False
+    return True
 
 
 def remove(outbox: str, name: str) -> None:
     """Take a file out of the outbox."""
+    READ.pop(f"{outbox}/{name}", None)
     with contextlib.suppress(OSError):
         os.unlink(f"{outbox}/{name}")
 

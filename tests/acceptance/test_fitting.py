@@ -273,6 +273,10 @@ def test_another_folder_of_scripts_is_respected(repository: Repository, tmp_path
     assert "serve other repositories" in repository.hook("install", "git-pre-push", "--yes", "--shared")
     assert repository.look("git-pre-push")["path"] == f"{elsewhere}/pre-push"
 
+    repository.git("config", "core.hooksPath", "")  # git looks for scripts in the root of all files then
+    assert "core.hooksPath is /, " in repository.hook("install", "git-pre-push", "--yes", code=5)
+    assert not (repository.lab.root / "pre-push").exists()
+
     repository.git("config", "core.hooksPath", "/dev/null")
     assert "switches git's scripts off" in repository.hook("install", "git-pre-push", "--yes", code=4)
 
@@ -315,7 +319,7 @@ def test_what_is_not_understood_stays(repository: Repository, text: str, mode: i
     assert why in said
     assert path.read_text() == text
     if code == 4 and "python3" in text:
-        assert "kranzq guard" in said
+        assert "near its beginning: kranzq guard >/dev/null </dev/null || exit $?" in said
 
 
 def test_a_link_is_left_alone(repository: Repository) -> None:

@@ -88,12 +88,15 @@ def finish(folders: Folders, move: Callable[[Note], None]) -> None:
         if is_tracked(folders.checkout.root, f".kranz/queue/{name}") is not False:
             continue  # a clone brought it along: it is nobody's
         note = _read(folders, name)
-        if note is not None:
-            if _content_of(folders, note) == note.digest:
-                with contextlib.suppress(FileExistsError, FileNotFoundError):
-                    move(note)
-            for state, one in ((note.state, note.name), (note.to, note.new_name)):
-                if state is State.PARKED and _is_missing(folders, one):
+        if note is None:
+            forget(folders, name)  # what cannot be removed, a directory, is nobody's note for whoever looks, and stays
+            continue
+        if _content_of(folders, note) == note.digest:
+            with contextlib.suppress(FileExistsError, FileNotFoundError):
+                move(note)
+        for state, one in ((note.state, note.name), (note.to, note.new_name)):
+            if state is State.PARKED and _is_missing(folders, one):
+                with contextlib.suppress(OSError):  # a bad file in the place of a reason stops nobody's turn
                     aside.forget_why(folders, one)
         atomic.remove(folders.queue, name)
 

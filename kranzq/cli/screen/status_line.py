@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import threading
 import time
 from collections.abc import Callable
-from typing import TextIO
+from typing import Any, TextIO
 
 from kranzq import events
 from kranzq.cli.say import clean
@@ -24,6 +25,7 @@ _TICK_S = 1.0
 _ERASE = "\x1b[J"
 _UP = "\x1b[A"
 _LEAST = 10
+_UNKNOWN = 80
 _LAST_S = 5.0
 _MINUTE, _HOUR = 60, 3600
 
@@ -57,7 +59,8 @@ class StatusLine:
         self._doing = IDLE
         self._next: str | None = None
         self._shown = ""
-        self._begun = self._closed = False
+        self._begun = self._closed = self._is_back = False
+        self._earlier: Any = None
         self._changed = threading.Condition(threading.RLock())  # an event may come out of a signal's handler
         self._thread = threading.Thread(target=self._tick, name="status line", daemon=True)
 
@@ -68,9 +71,22 @@ class StatusLine:
             self._draw()
         events.subscribe(self.hear)
         self._thread.start()
+        if threading.current_thread() is threading.main_thread():
+            self._earlier = signal.signal(signal.SIGCONT, self.come_back)
+
+    def come_back(self, *_: object) -> None:
+        """Draw the line anew: we were stopped, and a shell has written since.
+
+        Not here: this comes in the middle of anything, also of a write to the same stream.
+        """
+        with self._changed:
+            self._is_back = True
+            self._changed.notify_all()
 
     def close(self) -> None:
         """Erase it for good."""
+        if self._earlier is not None:
+            signal.signal(signal.SIGCONT, self._earlier)
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -134,8 +150,10 @@ class StatusLine:
             if (doing := self._doing).mission:
                 self._ask(doing)
             with self._changed:
+                if self._is_back:
+                    self._is_back, self._shown = False, ""
                 self._draw()
-                if not self._closed:
+                if not self._closed and not self._is_back:
                     self._changed.wait(self.pause_s())
 
     def pause_s(self) -> float | None:
@@ -175,12 +193,13 @@ class StatusLine:
         """
         if not self._shown or not self._is_ours():
             return ""
-        return "\r" + _UP * ((wide(self._shown) - 1) // max(1, self._columns())) + _ERASE
+        return "\r" + _UP * ((wide(self._shown) - 1) // self._columns()) + _ERASE
 
     def _columns(self) -> int:
+        """How wide the terminal is; one at a serial line or in a container may not know, and says 0."""
         with contextlib.suppress(OSError, ValueError):
-            return os.get_terminal_size(self._stream.fileno()).columns
-        return 80
+            return os.get_terminal_size(self._stream.fileno()).columns or _UNKNOWN
+        return _UNKNOWN
 
     def _is_ours(self) -> bool:
         """Whether we are in the foreground of the terminal."""

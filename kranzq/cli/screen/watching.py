@@ -26,6 +26,9 @@ _HOME, _CLEAR_LINE, _CLEAR_BELOW = "\x1b[H", "\x1b[2K", "\x1b[J"
 _SHARE = 4.0
 """A look that takes long comes less often: it takes a fifth of the time at most."""
 _QUIT = b"qQ\x03\x04"
+_ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+_USUAL = os.terminal_size((80, 24))
 
 Frame = Callable[[Size], Sequence[str]]
 """The lines of one look."""
@@ -42,6 +45,7 @@ def watch(frame: Frame, every_s: float) -> None:
             took = time.monotonic() - began
             if terminal.wait(max(every_s - took, took * _SHARE)):
                 return
+            terminal.end_if_told()
     except KeyboardInterrupt:
         return
     finally:  # not a context manager: a signal may come between the end of its beginning and the first line in it
@@ -70,6 +74,7 @@ class _Terminal:
         self._keys = termios.tcgetattr(self._in) if os.isatty(self._in) else None
         self._hears = self._keys is not None
         self._earlier: dict[int, Any] = {}
+        self._ended_by: int | None = None
         self._woken, self._wakes = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
 
     def enter(self) -> None:
@@ -77,12 +82,15 @@ class _Terminal:
         sys.stdout.flush()
         signal.set_wakeup_fd(self._wakes, warn_on_full_buffer=False)
         for number, answer in self._answers().items():
+            if number in _ENDS and signal.getsignal(number) is signal.SIG_IGN:
+                continue  # nohup stays nohup
             self._earlier[number] = signal.signal(number, answer)
         self._take()
 
     def leave(self) -> None:
-        """Give it back as it was; from now on a second Ctrl-C is as good as none."""
-        self._earlier.setdefault(signal.SIGINT, signal.signal(signal.SIGINT, signal.SIG_IGN))
+        """Give it back as it was; from now on a second Ctrl-C, TERM or HUP is as good as none."""
+        for one in _ENDS:
+            self._earlier.setdefault(one, signal.signal(one, signal.SIG_IGN))
         with contextlib.suppress(OSError):  # a terminal that is gone
             self._give_back()
         signal.set_wakeup_fd(-1)
@@ -92,14 +100,31 @@ class _Terminal:
         os.close(self._wakes)
 
     def _answers(self) -> dict[int, Callable[[int, FrameType | None], None]]:
-        return {signal.SIGWINCH: _wake, signal.SIGTSTP: self._stop, signal.SIGTERM: _end, signal.SIGHUP: _end}
+        return {signal.SIGWINCH: _wake, signal.SIGTSTP: self._stop, **dict.fromkeys(_ENDS, self._end)}
+
+    def end_if_told(self) -> None:
+        """Raise what a signal raised, should it have come where nothing can be: in a callback of the collector's."""
+        if self._ended_by == signal.SIGINT:
+            raise KeyboardInterrupt
+        if self._ended_by is not None:
+            raise SystemExit(128 + self._ended_by)
+
+    def _end(self, number: int, _: object) -> None:
+        """The first one counts: another one, while we leave, would keep the terminal from being given back."""
+        for one in _ENDS:
+            signal.signal(one, signal.SIG_IGN)
+        self._ended_by = number
+        self.end_if_told()
 
     def size(self) -> Size:
-        """How large it is now; a column is left free, for a full line would wrap."""
+        """How large it is now; a column is left free, for a full line would wrap.
+
+        One at a serial line or in a container may not know its size, and says 0: then it is taken for a usual one.
+        """
         with contextlib.suppress(OSError):
             seen = os.get_terminal_size(self._out)
-            return Size(max(NARROWEST, seen.columns - 1), max(1, seen.lines))
-        return Size(79, 24)
+            return Size(max(NARROWEST, (seen.columns or _USUAL.columns) - 1), seen.lines or _USUAL.lines)
+        return Size(_USUAL.columns - 1, _USUAL.lines)
 
     def draw(self, lines: Sequence[str]) -> None:
         """Show these lines from the top on, and nothing else."""
@@ -157,7 +182,3 @@ class _Terminal:
 
 def _wake(*_: object) -> None:
     """A signal that only wakes."""
-
-
-def _end(number: int, _: object) -> None:
-    raise SystemExit(128 + number)

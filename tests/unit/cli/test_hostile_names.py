@@ -13,7 +13,7 @@ from kranzq.cli.say import clean
 from tests.factories import enqueue, kranz_entry, kranz_name, make_queue
 from tests.laboratory import laboratory
 
-ENDS = ("\n", "\r", "\t", "\x0b", "\x1b[2J", "\x85", "\u2028", "\u2029", "\u202e")
+ENDS = ("\n", "\r", "\t", "\x0b", "\x1b[2J", "\x85", "\u2028", "\u2029", "\u202e", "\u061c")
 EVIL = "x" + "".join(f"{end}forged {at}" for at, end in enumerate(ENDS))
 
 
@@ -40,6 +40,12 @@ def assert_harmless(text: str) -> None:
     """No line begins where a name has an end of a line, and nothing but ends of lines is a control character."""
     assert not [line for line in text.splitlines() if line.startswith("forged")], text
     assert clean(text.replace("\n", "")) == text.replace("\n", "")
+
+
+@pytest.mark.parametrize("mark", ["\u061c", "\u200e", "\u200f", "\u202e", "\u2066", "\u2069"])
+def test_what_turns_text_around_is_shown(mark: str) -> None:
+    """Each of the marks that do."""
+    assert clean(f"a{mark}b") == f"a\\u{ord(mark):04x}b"
 
 
 @pytest.mark.parametrize(

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import io
+import os
+import signal
 
 import pytest
 
 from kranzq import events
 from kranzq.cli.screen.status_line import Doing, StatusLine, elapsed, text_of
 from kranzq.dispatch.parts import Empty, IsBusy, Paused
+from tests.laboratory import wait_for
 
 
 class Tty(io.StringIO):
@@ -99,6 +102,40 @@ def test_a_line_that_the_terminal_has_wrapped_is_erased_whole(
     line.close()
 
     assert "\r\x1b[A\x1b[A\x1b[Jidle" in text(line)
+
+
+@pytest.mark.parametrize(("columns", "up"), [(0, 0), (20, 2)])
+def test_a_terminal_that_does_not_know_its_width_keeps_the_log_above(
+    monkeypatch: pytest.MonkeyPatch, columns: int, up: int
+) -> None:
+    """One at a serial line says 0 columns: the line is taken for one of a usual terminal, and only it is erased."""
+    monkeypatch.setattr(StatusLine, "_is_ours", lambda _: True)
+    monkeypatch.setattr(Tty, "fileno", lambda _: 1)
+    monkeypatch.setattr("os.get_terminal_size", lambda _: os.terminal_size((80, 24)))
+    line = StatusLine(Tty(), lambda: None)
+    line.begin()
+    line.turned(Paused("x" * 24))
+    monkeypatch.setattr("os.get_terminal_size", lambda _: os.terminal_size((columns, 0)))
+    line.turned(Empty({}))
+    line.close()
+
+    assert text(line).count("\x1b[A") == up
+
+
+def test_what_was_stopped_and_goes_on_has_a_line_again(line: StatusLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A shell lets what was stopped go on with a CONT."""
+    before = signal.getsignal(signal.SIGCONT)
+    monkeypatch.setattr(StatusLine, "_is_ours", lambda _: False)
+    line.begin()
+    monkeypatch.setattr(StatusLine, "_is_ours", lambda _: True)
+    assert text(line) == ""
+    os.kill(os.getpid(), signal.SIGCONT)
+    wait_for(lambda: text(line) == "idle", "it is drawn")
+    os.kill(os.getpid(), signal.SIGCONT)
+    wait_for(lambda: text(line) == "idleidle", "it is drawn anew, where a shell has left the cursor")
+    line.close()
+
+    assert signal.getsignal(signal.SIGCONT) == before
 
 
 def test_in_the_background_there_is_no_line() -> None:

@@ -222,6 +222,33 @@ def test_what_belongs_to_an_entry_stays_when_its_making_was_interrupted(
     assert approver.queue.binding(M1) == ("tracker", "T-7")
 
 
+def test_what_belongs_to_an_entry_stays_in_a_storm_of_interrupts(
+    approver: Approver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second Ctrl-C comes while we look whether the entry is there: then nobody knows, and its files stay."""
+    request = replace(_request(), files={"prompt.md": b"do it"}, source=("tracker", "T-7"))
+    publish = atomic.publish
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    def interrupted_behind(dir_fd: int, name: str, data: bytes, *, mode: int = 0o600) -> os.stat_result:
+        done = publish(dir_fd, name, data, mode=mode)
+        if name.endswith("m1.json"):
+            monkeypatch.setattr(approver.queue, "places", interrupted)
+            raise KeyboardInterrupt
+        return done
+
+    monkeypatch.setattr(atomic, "publish", interrupted_behind)
+    with pytest.raises(KeyboardInterrupt):
+        approve(approver, request)
+    monkeypatch.undo()
+
+    assert _entries(approver) != []
+    assert Path(approver.checkout.missions, "m1/input/prompt.md").read_bytes() == b"do it"
+    assert approver.queue.binding(M1) == ("tracker", "T-7")
+
+
 def test_nothing_stays_of_an_entry_that_could_not_be_made(approver: Approver, monkeypatch: pytest.MonkeyPatch) -> None:
     """When the entry cannot be written its files and binding are taken back, and what was there before returns."""
     request = replace(_request(), files={"old": b"2", "new": b"2"}, source=("tracker", "T-8"))

@@ -154,6 +154,7 @@ def test_it_is_laid_out_as_the_rest_is() -> None:
         ("\ufeff{}", "line 1, column 1"),
         ("[" * 100_000, "nested too deep"),
         ("[]", "no JSON object"),
+        ('{"a": ' + "9" * 5000 + "}", "too long to be read"),
     ],
 )
 def test_what_is_no_json_object_is_refused_with_its_place(kind: Any, text: str, where: str) -> None:

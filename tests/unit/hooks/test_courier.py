@@ -137,6 +137,87 @@ def test_what_is_no_event_is_set_aside_and_named(outbox: Path, tmp_path: Path) -
     assert courier.waiting(str(outbox)) == []
 
 
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"due": "soon"},
+        {"due": None},
+        {"due": float("nan")},
+        {"tries": [], "due": 0},
+        {"since": {}},
+        {"since": 10**400},
+        {"window": "1"},
+        {"mission": ["m1"]},
+        {"mission": None},
+    ],
+)
+def test_a_damaged_record_holds_up_nobody(outbox: Path, tmp_path: Path, bad: dict[str, object]) -> None:
+    """It is set aside, whichever part of it is none, and what comes behind it is told."""
+    path = put(outbox, 1, "m1", *teller(tmp_path))
+    path.write_text(json.dumps(json.loads(path.read_text()) | bad))
+    put(outbox, 2, "m1", *teller(tmp_path))
+    courier.work(str(outbox), str(tmp_path))
+
+    assert told(tmp_path) == [2]
+    assert "cannot be understood" in (outbox / "log").read_text()
+
+
+def test_a_clock_that_was_set_back_postpones_nothing_for_years(outbox: Path, tmp_path: Path) -> None:
+    """No pause is that long: the event is told now."""
+    path = put(outbox, 1, "m1", *teller(tmp_path))
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"due": time.time() + 1e8, "tries": 1}))
+    names = courier.waiting(str(outbox))
+    rests = {courier.whom(json.loads(path.read_text())): time.time() + 1e8}
+
+    assert courier.a_round(str(outbox), names, str(tmp_path), rests)
+    assert told(tmp_path) == [1]
+
+
+def test_what_waits_is_read_once(outbox: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each look costs a stat; a file that was changed is read anew."""
+    path = put(outbox, 1, "m1", *teller(tmp_path))
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"due": time.time() + 60}))
+    parsed, read = courier.parsed, list[bytes]()
+    monkeypatch.setattr(courier, "parsed", lambda data: read.append(data) or parsed(data))  # type: ignore[func-returns-value]
+    for _ in range(5):
+        assert not courier.a_round(str(outbox), [path.name], str(tmp_path), {})
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"due": 0, "tries": 11}))
+
+    assert courier.a_round(str(outbox), [path.name], str(tmp_path), {})
+    assert len(read) == 2
+
+
+def test_on_a_full_disk_the_pauses_are_kept_all_the_same(
+    outbox: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file stays as it was; it is not tried again at once, and nothing is left beside it."""
+    path = put(
+        outbox, 1, "m1", sys.executable, "-I", "-S", "-c", f"open({str(tmp_path / 'tries')!r}, 'a').write('x'); 1/0"
+    )
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(json, "dump", full)
+    for _ in range(3):
+        assert not courier.a_round(str(outbox), [path.name], str(tmp_path), {})
+
+    assert (tmp_path / "tries").read_text() == "x"
+    assert [name for name in os.listdir(outbox) if name.endswith(".tmp")] == []
+
+
+def test_what_killed_writers_left_is_removed(outbox: Path, tmp_path: Path) -> None:
+    """After an hour; what is being written, and what is no temporary file, stays."""
+    kept = [".windows.9.tmp", ".lock", "log"]
+    for name in (*kept, ".00000000000000000001.1.json.9.tmp", ".00000000000000000002.1.json.9.0abcdef01.tmp"):
+        (outbox / name).write_text("")
+        if name != ".windows.9.tmp":
+            os.utime(outbox / name, (1, 1))
+    courier.work(str(outbox), str(tmp_path))
+
+    assert sorted(os.listdir(outbox)) == sorted(kept)
+
+
 def test_a_second_courier_leaves(outbox: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One at a time, or an event would be told twice."""
     monkeypatch.setattr(courier, "LOCK_PAUSE_S", 0.0)

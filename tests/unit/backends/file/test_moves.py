@@ -283,6 +283,29 @@ def test_a_note_that_is_none_moves_nothing(
     assert not (tmp_path / ".kranz/queue/.moving.0").exists()
 
 
+def test_a_folder_in_the_place_of_a_note_stops_nobody(
+    queue: FileQueue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor does one in the place of a reason: what was begun beside them is ended, and neither is removed."""
+    folder = tmp_path / ".kranz/queue"
+    queue.set_aside(place(queue), "for later")
+    old = place(queue)
+    with monkeypatch.context() as patch:
+        patch.setattr(atomic, "move", die)
+        with pytest.raises(Killed):
+            queue.rewrite(old, replace(make_entry(number=9), own=Own(id="1" * 32)), State.QUEUED, None)
+    reason = folder / "parked" / f"{old.name}.why.json"
+    reason.unlink()
+    (reason / "x").mkdir(parents=True)
+    (folder / ".moving.").mkdir()
+    (folder / ".moving.zz").mkdir()
+    monkeypatch.setattr("kranzq.backends.file.moves.change", lambda _: contextlib.nullcontext())
+    queue.finish_moves()
+
+    assert place(queue).state is State.QUEUED
+    assert sorted(name for name in os.listdir(folder) if name.startswith(".moving.")) == [".moving.", ".moving.zz"]
+
+
 @pytest.mark.parametrize("known", [True, None])
 def test_a_note_that_git_tracks_is_nobodys(
     queue: FileQueue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, known: bool | None
