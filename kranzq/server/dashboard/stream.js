@@ -16,11 +16,16 @@ export class Stream {
     this.lastId = null;
     this.heard = null;
     this.running = null;
+    this.rests = false;
     document.addEventListener("visibilitychange", () => this.looked());
   }
 
   start() {
     if (this.running !== null) return;
+    if (document.hidden) {
+      this.rests = true; // opened behind the others: it begins when it is seen
+      return;
+    }
     this.running = new AbortController();
     void this.run(this.running);
   }
@@ -28,6 +33,7 @@ export class Stream {
   stop() {
     this.running?.abort();
     this.running = null;
+    this.rests = false;
     clearTimeout(this.resting);
   }
 
@@ -43,8 +49,8 @@ export class Stream {
 
   rest() {
     if (this.running === null) return;
-    this.rests = true;
     this.stop();
+    this.rests = true;
     this.changed(this.heard ?? now());
   }
 

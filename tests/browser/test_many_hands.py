@@ -1,0 +1,88 @@
+"""What comes from several sides at once: tokens that end, tabs that nobody has opened yet, addresses that are odd."""
+
+from __future__ import annotations
+
+import re
+
+from playwright.sync_api import Browser, expect
+
+from kranzq import work
+from kranzq.model.agents import Scope
+from tests.browsing import REFUSED, Checkout, Dashboard, looking
+
+HIDDEN = "Object.defineProperty(document, 'hidden', { value: true, configurable: true })"
+SEEN = """() => {
+  Object.defineProperty(document, 'hidden', { value: false, configurable: true });
+  document.dispatchEvent(new Event('visibilitychange'));
+}"""
+TURNED = "waits for \u202eexe.gnp\u00ad\u180e\U000e0041"
+WRITTEN = "waits for \\u202eexe.gnp\\u00ad\\u180e\\u{e0041}"
+
+
+def test_the_reason_stays_when_many_questions_are_refused_at_once(browser: Browser, shop: Checkout) -> None:
+    """The overview asks five things; the last refusal takes neither the reason nor what is typed."""
+    token = shop.served.agent("leaves-many", scopes=(Scope.READ,))
+    with looking(browser, shop, token) as one:
+        one.expected.append(REFUSED)
+        page = one.open()
+        expect(page.locator("#live")).to_have_text("live")
+        with work.open(shop.served.url) as store:
+            store.agents.revoke("leaves-many")
+        shop.enqueue("leaves-many")
+        expect(page.get_by_role("alert").first).to_contain_text("You were signed out")
+        page.get_by_label("Token").fill("half a tok")
+        shop.served.ask("POST", "/v1/missions/leaves-many/cancel")
+        page.evaluate("""async () => {
+          const api = await import("/ui/api.js");
+          await api.ask("GET", "/v1/status").catch(() => {});
+        }""")
+
+        expect(page.get_by_role("alert").first).to_contain_text("You were signed out")
+        expect(page.get_by_label("Token")).to_have_value("half a tok")
+
+
+def test_a_browser_that_keeps_no_cookie_is_told_of(browser: Browser, shop: Checkout) -> None:
+    """Else the sign-in would come back without a word, again and again."""
+    with looking(browser, shop) as one:
+        page = one.open()
+
+        page.route("**/v1/session", lambda route: route.fulfill(json={"ok": True, "signed_in": False}))
+        page.get_by_label("Token").fill(shop.served.key)
+        page.get_by_role("button", name="Sign in").click()
+
+        expect(page.get_by_role("alert").first).to_contain_text("The browser kept no cookie of this server.")
+
+
+def test_a_page_that_was_opened_behind_takes_no_connection(browser: Browser, shop: Checkout) -> None:
+    """Six of them would leave none to the page in front. It reads on when somebody looks at it."""
+    with looking(browser, shop, shop.served.key) as one:
+        one.page.add_init_script(HIDDEN)
+        asked: list[str] = []
+        one.page.on("request", lambda request: asked.append(request.url))
+        page = one.open("queue")
+        expect(page.locator("#told")).to_have_text(re.compile("mission"))
+        assert [url for url in asked if url.endswith("/v1/events")] == []
+        page.evaluate(SEEN)
+
+        expect(page.locator("#live")).to_have_text("live")
+
+
+def test_an_address_with_a_word_of_the_language_is_no_view(dashboard: Dashboard) -> None:
+    """The first view is shown, as for every other address that names none."""
+    for word in ("constructor", "toString", "__proto__"):
+        page = dashboard.open(f"{word}/x")
+        expect(page.get_by_role("heading", name="Needs a person")).to_be_visible()
+        dashboard.open("presence")
+        expect(page.get_by_role("heading", name="Presence", exact=True)).to_be_visible()
+
+
+def test_no_sentence_carries_marks_that_hide_or_turn_text(dashboard: Dashboard, shop: Checkout) -> None:
+    """Neither a row nor the news that are read aloud, nor what the browser shows of a question."""
+    page = dashboard.open("queue")
+    expect(page.locator("#live")).to_have_text("live")
+    shop.enqueue("turned")
+    shop.park("turned", TURNED)
+    expect(page.locator("#missions .row", has_text="turned").locator(".note")).to_have_text(WRITTEN)
+
+    expect(page.locator("#said")).to_have_text(f"turned is parked: {WRITTEN}.")
+    shop.served.ask("POST", "/v1/missions/turned/cancel")
