@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from playwright.sync_api import Browser, expect
 
@@ -17,6 +18,7 @@ SEEN = """() => {
 }"""
 TURNED = "waits for \u202eexe.gnp\u00ad\u180e\U000e0041"
 WRITTEN = "waits for \\u202eexe.gnp\\u00ad\\u180e\\u{e0041}"
+WIDER = "() => document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
 
 def test_the_reason_stays_when_many_questions_are_refused_at_once(browser: Browser, shop: Checkout) -> None:
@@ -86,3 +88,61 @@ def test_no_sentence_carries_marks_that_hide_or_turn_text(dashboard: Dashboard, 
 
     expect(page.locator("#said")).to_have_text(f"turned is parked: {WRITTEN}.")
     shop.served.ask("POST", "/v1/missions/turned/cancel")
+
+
+def test_a_payload_of_a_megabyte_leaves_the_page_quick(browser: Browser, shop: Checkout) -> None:
+    """Its beginning is shown, and where the rest is; what has not changed is not drawn again under a selection."""
+    body = {"title": "heavy", "payload": "P" * 1_000_000, "kind": "heavy"}
+    item = shop.served.ask("POST", "/v1/work", body).json["id"]
+    with looking(browser, shop, shop.served.key) as one:
+        page = one.open(f"item/{item}")
+        part = page.get_by_role("region", name="Payload").first
+        expect(part).to_contain_text(f"900,000 characters are left out: kranzq work show {item}")
+        assert len(part.locator("pre").inner_text()) == 100_000
+        page.evaluate("() => { document.querySelector('pre').dataset.mine = 'yes'; }")
+        token = shop.served.agent("porter")
+        assert shop.served.ask("POST", "/v1/work/claim", {"kind": "heavy"}, token=token).status == 200
+        expect(page.locator(".headline")).to_contain_text("claimed attempt 1")
+
+        expect(part.locator("pre")).to_have_attribute("data-mine", "yes")
+
+
+def test_what_has_the_focus_is_not_behind_the_footer(browser: Browser, shop: Checkout) -> None:
+    """By Tab through a long list, in a window that shows a part of it."""
+    names = [f"far-below-{number:02d}" for number in range(12)]
+    for name in names:
+        shop.enqueue(name)
+    with looking(browser, shop, shop.served.key, viewport={"width": 1280, "height": 400}) as one:
+        page = one.open("queue")
+        expect(page.get_by_role("link", name=names[-1])).to_be_visible()
+        page.get_by_role("link", name=names[0]).focus()
+        covered = []
+        for _ in range(40):
+            page.keyboard.press("Tab")
+            covered += page.evaluate(
+                """() => {
+                  const { bottom } = document.activeElement.getBoundingClientRect();
+                  const footer = document.querySelector(".bottom");
+                  const over = bottom > footer.getBoundingClientRect().top + 1;
+                  return over && !footer.contains(document.activeElement) ? [document.activeElement.outerHTML] : [];
+                }"""
+            )
+        assert covered == []
+    for name in names:
+        shop.served.ask("POST", f"/v1/missions/{name}/cancel")
+
+
+def test_a_telephone_that_enlarges_everything_shows_all_of_it(browser: Browser, shop: Checkout) -> None:
+    """At twice the size on 360 pixels nothing lies beside the screen, and what stays in place covers little."""
+    name = "m" * 128
+    how: dict[str, Any] = {"viewport": {"width": 180, "height": 370}, "device_scale_factor": 2}
+    shop.enqueue(name)
+    with looking(browser, shop, shop.served.key, **how) as one:
+        for view in ("", "queue", "work", "presence", "trends", f"mission/{name}"):
+            page = one.open(view)
+            expect(page.locator("#live")).to_have_text("live")
+            expect(page.get_by_text("Asking …")).to_have_count(0)
+            assert (view, page.evaluate(WIDER)) == (view, 0)
+        page.evaluate("() => scrollTo(0, 0)")
+        assert page.locator(".bottom").evaluate("(one) => getComputedStyle(one).position") == "static"
+    shop.served.ask("POST", f"/v1/missions/{name}/cancel")
