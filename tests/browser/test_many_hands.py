@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Route, expect
 
 from kranzq import work
 from kranzq.model.agents import Scope
@@ -146,3 +146,39 @@ def test_a_telephone_that_enlarges_everything_shows_all_of_it(browser: Browser, 
         page.evaluate("() => scrollTo(0, 0)")
         assert page.locator(".bottom").evaluate("(one) => getComputedStyle(one).position") == "static"
     shop.served.ask("POST", f"/v1/missions/{name}/cancel")
+
+
+def test_a_stream_that_ends_at_once_is_not_begun_again_without_a_pause(browser: Browser, shop: Checkout) -> None:
+    """As while the store does not answer: a hundred pages would ask as often as they can."""
+    with looking(browser, shop, shop.served.key) as one:
+        asked: list[str] = []
+
+        def bye(route: Route) -> None:
+            asked.append(route.request.url)
+            said = 'retry: 1000\n\nevent: bye\ndata: {"why":"the store does not answer"}\n\n'
+            route.fulfill(body=said, headers={"content-type": "text/event-stream"})
+
+        one.page.route("**/v1/events", bye)
+        page = one.open("presence")
+        expect(page.locator("#live")).to_have_text(re.compile("^not live since"))
+        page.evaluate("async () => { for (let at = 0; at < 50; at += 1) await fetch('/v1/session'); }")
+
+        assert len(asked) < 10
+
+
+def test_older_items_are_as_true_as_the_newest(browser: Browser, shop: Checkout) -> None:
+    """What came by "Show older ones" is asked again with the rest: nothing falls between, nothing stays as it was."""
+    said = [{"title": f"older-{number:03d}", "payload": "p", "kind": "older"} for number in range(63)]
+    made = [shop.served.ask("POST", "/v1/work", one).json["id"] for one in said[:60]]
+    with looking(browser, shop, shop.served.key) as one:
+        page = one.open("work/open")
+        page.get_by_role("button", name="Show older ones").click()
+        row = page.locator("#items .row", has_text="older-")
+        expect(row).to_have_count(60)
+        shop.served.ask("DELETE", f"/v1/work/{made[0]}", {"reason": "r"})
+        expect(row).to_have_count(59)
+        made += [shop.served.ask("POST", "/v1/work", one).json["id"] for one in said[60:]]
+
+        expect(row).to_have_count(62)
+    for item in made:
+        shop.served.ask("DELETE", f"/v1/work/{item}", {"reason": "r"})

@@ -6,6 +6,7 @@ import { now } from "./words.js";
 
 const SILENT_MS = 40_000;
 const PAUSES_MS = [1000, 2000, 4000, 8000];
+const LASTED_MS = 5000; // one that was ended sooner is begun again after a pause
 const HIDDEN_MS = 60_000;
 
 export class Stream {
@@ -58,9 +59,10 @@ export class Stream {
     let failed = 0;
     while (!own.signal.aborted) {
       const begun = this.heard;
+      const since = performance.now();
       try {
         await this.listen(own);
-        if (this.bye && this.heard !== begun) {
+        if (this.bye && performance.now() - since > LASTED_MS) {
           failed = 0;
           continue;
         }
