@@ -143,8 +143,7 @@ def test_a_telephone_that_enlarges_everything_shows_all_of_it(browser: Browser, 
             expect(page.locator("#live")).to_have_text("live")
             expect(page.get_by_text("Asking …")).to_have_count(0)
             assert (view, page.evaluate(WIDER)) == (view, 0)
-        page.evaluate("() => scrollTo(0, 0)")
-        assert page.locator(".bottom").evaluate("(one) => getComputedStyle(one).position") == "static"
+        assert one.page.locator(".bottom").evaluate("(one) => getComputedStyle(one).position") == "static"
     shop.served.ask("POST", f"/v1/missions/{name}/cancel")
 
 
