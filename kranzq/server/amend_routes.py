@@ -154,6 +154,7 @@ ROUTES: tuple[Route, ...] = (
         Timeline,
         query=TimelineQuery,
         statuses=(400, 404, 422),
+        is_shared=True,
     ),
     Route(
         "POST",

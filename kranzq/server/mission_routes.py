@@ -153,6 +153,7 @@ ROUTES: tuple[Route, ...] = (
         forms.Listing,
         query=forms.ListQuery,
         statuses=_WRONG,
+        is_shared=True,
     ),
     Route(
         "GET",
@@ -162,6 +163,7 @@ ROUTES: tuple[Route, ...] = (
         Scope.READ,
         forms.Status,
         statuses=(404,),
+        is_shared=True,
     ),
     Route(
         "GET",
@@ -172,6 +174,7 @@ ROUTES: tuple[Route, ...] = (
         forms.History,
         query=forms.HistoryQuery,
         statuses=_WRONG,
+        is_shared=True,
     ),
     Route(
         "POST",
@@ -191,6 +194,7 @@ ROUTES: tuple[Route, ...] = (
         Scope.READ,
         forms.Mission,
         statuses=(400, 404),
+        is_shared=True,
     ),
     Route(
         "GET",
@@ -200,6 +204,7 @@ ROUTES: tuple[Route, ...] = (
         Scope.READ,
         forms.Why,
         statuses=(400, 404),
+        is_shared=True,
     ),
     Route(
         "GET",

@@ -105,11 +105,17 @@ class Route:
     media: str = "application/json"
     is_api: bool = True
     """Whether it stands in the OpenAPI document; what a browser shows does not."""
+    is_shared: bool = False
+    """Whether one look answers all who ask the same at once: for a costly one, that tells everybody the same."""
 
     async def run(self, call: Call) -> object:
         """What the handler answers: on the loop if it is a coroutine function, else in a thread."""
         if inspect.iscoroutinefunction(self.handler):
             return await self.handler(call)
+        if self.is_shared:
+            key = self.path, *call.path.values(), msgspec.json.encode(call.query)
+            value = await call.service.together.take(key, lambda: msgspec.Raw(msgspec.json.encode(self.handler(call))))
+            return await call.proven(lambda: value)
         return await call.service.pool.run(self._proven, call)
 
     def _proven(self, call: Call) -> object:

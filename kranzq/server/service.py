@@ -14,6 +14,7 @@ from kranzq.backend.presence import SharedStore
 from kranzq.model.frozen import frozen
 from kranzq.server.identity import Callers
 from kranzq.server.pool import Pool
+from kranzq.server.together import Together
 from kranzq.server.waiting import Waiting
 
 if TYPE_CHECKING:
@@ -47,6 +48,8 @@ class Limits:
     """For calls of the store."""
     waiting_threads: int = 4
     """For the looks of those that wait for work: however many wait, others find a thread."""
+    looking_threads: int = 4
+    """For costly looks at the queue of missions: however many ask, others find a thread."""
     wait_ms: int = 60_000
     """The longest wait for work that may be asked for."""
 
@@ -72,6 +75,7 @@ class Service:
         self._pools: list[Pool] = []
         self.pool = self.make_pool(self.limits.threads, "store")
         self.waiting = Waiting(self)
+        self.together = Together(self)
         self._shared: dict[Callable[[Service], object], object] = {}
         self.callers = Callers()
         self._counted: collections.Counter[str] = collections.Counter()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import secrets
 import threading
 import time
-from collections import OrderedDict
+from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 LIFE_S = 12 * 3600.0
 """A session ends so long after its sign-in, whatever happens in it."""
 MOST = 1000
-"""Sessions of one server; one more ends the oldest."""
+"""Sessions of one server; one more ends the oldest of the token that has most: nobody signs others out by his own."""
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 _SECURE_PREFIX = "__Host-"
 """Browsers keep a cookie of such a name only if it came by TLS, for this very host."""
@@ -47,16 +47,16 @@ class Sessions:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._open: OrderedDict[str, Session] = OrderedDict()
+        self._open: dict[str, Session] = {}
         self._mutex = threading.Lock()
 
     def begin(self, token: str) -> str:
         """A new session for a token that opens; the secret that its cookie says."""
         secret = secrets.token_urlsafe(32)
         with self._mutex:
+            if len(self._open) >= MOST:
+                self._make_room()
             self._open[token_hash(secret)] = Session(token, self._clock() + LIFE_S)
-            while len(self._open) > MOST:
-                self._open.popitem(last=False)
         return secret
 
     def find(self, secret: str) -> Session | None:
@@ -73,6 +73,13 @@ class Sessions:
         """Sign out: that cookie opens nothing any more."""
         with self._mutex:
             self._open.pop(token_hash(secret), None)
+
+    def _make_room(self) -> None:
+        now, count = self._clock(), Counter(one.token for one in self._open.values())
+        most = max(count.values())
+        over = [key for key, one in self._open.items() if one.ends <= now]
+        for key in over or [next(key for key, one in self._open.items() if count[one.token] == most)]:
+            del self._open[key]
 
     def proving(self, secret: str, prove: Callable[[], None], closed: Callable[[], Exception]) -> Callable[[], None]:
         """As `prove`, which asks about the token, and the session must not have ended meanwhile either."""

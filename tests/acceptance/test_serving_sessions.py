@@ -14,7 +14,7 @@ from kranzq.model.agents import Scope
 from kranzq.server import pages
 from kranzq.server.sessions import LIFE_S, MOST, Sessions, cookie_name
 from tests.laboratory import wait_for
-from tests.servers import Answer, Served, serving
+from tests.servers import Answer, Served, read_answer, serving
 
 NAMES_SVG = "http://www.w3.org/2000/svg"
 """A name, which nobody looks up."""
@@ -181,9 +181,27 @@ def test_sessions_end_by_time_and_by_number() -> None:
     assert sessions.find(first) is None
 
     second = sessions.begin("b")
-    many = [sessions.begin("c") for _ in range(MOST)]
+    many = [sessions.begin(f"c{number}") for number in range(MOST)]
     assert sessions.find(second) is None
     assert all(sessions.find(one) is not None for one in many)
+    now[0] = 2 * LIFE_S
+    fresh = sessions.begin("d")
+    assert sessions.find(fresh) is not None
+    assert repr(vars(sessions)).count("Session(") == 1, "those that are over make room together"
+
+
+def test_nobody_signs_others_out_by_signing_in(served: Served) -> None:
+    """However often one token begins a session: the one that gives way is its own."""
+    cookie = sign_in(served, served.key)
+    token = served.agent("eager", scopes=(Scope.READ,))
+    first = sign_in(served, token)
+    with contextlib.closing(served.connection(tcp=True)) as connection:
+        for _ in range(MOST):
+            connection.request("POST", "/v1/session", headers={"Authorization": f"Bearer {token}"})
+            assert read_answer(connection).status == 200
+
+    assert ask(served, "GET", "/v1/agent", cookie, **SAME).status == 200
+    assert ask(served, "GET", "/v1/agent", first, **SAME).status == 401
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:8787", "[::1]:8787", "localhost:8787"])

@@ -70,7 +70,7 @@ def test_a_revoked_token_shows_the_sign_in_again(browser: Browser, shop: Checkou
         expect(page.get_by_role("heading", name="Work items")).to_be_visible()
         with work.open(shop.served.url) as store:
             store.agents.revoke("leaver")
-        page.get_by_role("link", name="Presence").click()
+        page.evaluate("() => { location.hash = '#/presence'; }")  # the links may be gone already
 
         expect(page.get_by_role("alert").first).to_contain_text("or its token was rotated or revoked")
         sign_in(page, shop.served.key)

@@ -12,6 +12,7 @@ export class Fault extends Error {
 }
 
 let onSignedOut = () => {};
+let signIns = 0;
 
 export const whenSignedOut = (act) => {
   onSignedOut = act;
@@ -19,6 +20,7 @@ export const whenSignedOut = (act) => {
 
 /** The answer as it came, after 401 and faults were seen to. */
 export async function get(path, options = {}) {
+  const asOf = signIns;
   let answer;
   try {
     answer = await fetch(path, { cache: "no-store", credentials: "same-origin", redirect: "error", ...options });
@@ -34,7 +36,7 @@ export async function get(path, options = {}) {
   } catch {
     // what stands between may answer with a page of its own
   }
-  if (answer.status === 401 && options.signingIn !== true) onSignedOut();
+  if (answer.status === 401 && options.signingIn !== true && asOf === signIns) onSignedOut();
   throw new Fault(answer.status, told.error ?? `The server answered ${answer.status}.`, told.verb ?? told.hint ?? "");
 }
 
@@ -49,6 +51,9 @@ export async function ask(method, path, body, more = {}) {
 export async function signIn(token) {
   if (!/^[!-~]+$/.test(token)) throw new Fault(401, "unauthorized");
   await ask("POST", "/v1/session", undefined, { headers: { authorization: `Bearer ${token}` }, signingIn: true });
+  signIns += 1; // what was asked before is refused, and says nothing of this session
+  if (!(await ask("GET", "/v1/session")).signed_in)
+    throw new Fault(0, "The browser kept no cookie of this server.", "Allow cookies for this address, and sign in again.");
 }
 
 export const signOut = () => ask("DELETE", "/v1/session");

@@ -2,13 +2,13 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 const MARKS =
-  /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\u2028\u2029]/g;
+  /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\u{e0000}-\u{e007f}]/gu;
 const COLOURS = /\u001b\[[0-9;:]*m/g;
 
 function visible(mark) {
-  const code = mark.charCodeAt(0);
+  const code = mark.codePointAt(0);
   if (code < 0x20) return String.fromCharCode(0x2400 + code);
-  return `\\u${code.toString(16).padStart(4, "0")}`;
+  return code > 0xffff ? `\\u{${code.toString(16)}}` : `\\u${code.toString(16).padStart(4, "0")}`;
 }
 
 /** A text in one line: what would move the cursor, hide or turn around what follows is made visible. */
@@ -31,6 +31,7 @@ function fill(made, props, children) {
     if (value === null || value === undefined || value === false) continue;
     if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
     else if (name === "value" || name === "checked") made[name] = value;
+    else if (name === "title" || name === "aria-label") made.setAttribute(name, shown(value));
     else made.setAttribute(name, value === true ? "" : String(value));
   }
   for (const child of children.flat(Infinity)) {
@@ -50,11 +51,10 @@ export function svg(tag, props, ...children) {
   return fill(document.createElementNS(SVG, tag), props, children);
 }
 
-/** Put these in the place of all that is there. */
+/** Put these in the place of all that is there; a text is shown as a child of `h` is. */
 export function put(parent, ...children) {
-  parent.replaceChildren(
-    ...children.flat(Infinity).filter((one) => one !== null && one !== undefined && one !== false),
-  );
+  parent.replaceChildren();
+  fill(parent, null, children);
 }
 
 /** Rows by key: one whose data is the same stays the element that it is, so that focus and selection stay too. */

@@ -64,6 +64,7 @@ export function mount(root, id) {
     h("div", { class: "head" }, title, head, acts),
     Object.values(parts).map((part) => part.root),
   );
+  const told = {};
   const show = () => {
     if (one.value === null) return put(head, waitingFor(one));
     const item = one.value;
@@ -87,9 +88,15 @@ export function mount(root, id) {
         ["Declined", item.declined === 0 ? null : item.declined],
       ]),
     );
-    put(parts.Payload.body, block("Payload", item.payload));
     parts.Result.root.hidden = item.result === "";
-    put(parts.Result.body, block("Result", item.result));
+    for (const [word, text] of [
+      ["Payload", item.payload],
+      ["Result", item.result],
+    ]) {
+      if (told[word] === text) continue; // what is selected or scrolled to stays so
+      told[word] = text;
+      put(parts[word].body, block(word, text, `kranzq work show ${id}`));
+    }
   };
   const ends = [
     one.use(show),

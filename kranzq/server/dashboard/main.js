@@ -59,7 +59,7 @@ function route() {
   } catch {
     return ["", overview, ""];
   }
-  if (name in SINGLE && decoded !== "") return [...SINGLE[name], decoded];
+  if (Object.hasOwn(SINGLE, name) && decoded !== "") return [...SINGLE[name], decoded];
   const found = VIEWS.find(([one]) => one === name) ?? VIEWS[0];
   return [found[0], found[2], decoded];
 }
@@ -106,6 +106,7 @@ function begin(who) {
 
 function signedOut(why) {
   const was = signedIn;
+  if (!was && view.querySelector("form.signin") !== null) return; // the first of many that are refused has told why
   signedIn = false;
   stream.stop();
   unmount();

@@ -2,7 +2,7 @@
 
 import { buttons } from "./actions.js";
 import { h, lines, put } from "./dom.js";
-import { at, clock, look, now, seconds, span, stateWord } from "./words.js";
+import { at, clock, count, look, now, seconds, span, stateWord } from "./words.js";
 
 /** A state as a word with a mark; the mark's colour says nothing that the word does not. */
 export const mark = (state, word = stateWord(state)) => h("span", { class: `mark ${look(state)}` }, word);
@@ -117,11 +117,15 @@ export function facts(pairs) {
   );
 }
 
-/** A text of many lines, as it is. */
-export function block(label, text) {
+const MOST_SHOWN = 100_000;
+
+/** A text of many lines, as it is; of a very long one the beginning, for a browser is busy for seconds with all of it. */
+export function block(label, text, whole) {
   const made = h("pre", { tabindex: "0", role: "region", "aria-label": label, dir: "auto" });
-  made.append(document.createTextNode(lines(text)));
-  return made;
+  made.append(document.createTextNode(lines(text.slice(0, MOST_SHOWN))));
+  const left = text.length - MOST_SHOWN;
+  if (left <= 0) return [made];
+  return [made, h("p", { class: "quiet" }, `${count(left, "character is", "characters are")} left out: ${whole}`)];
 }
 
 /** Show one of two: nothing of it, or the list. */

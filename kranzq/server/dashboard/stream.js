@@ -6,6 +6,7 @@ import { now } from "./words.js";
 
 const SILENT_MS = 40_000;
 const PAUSES_MS = [1000, 2000, 4000, 8000];
+const LASTED_MS = 5000; // one that was ended sooner is begun again after a pause
 const HIDDEN_MS = 60_000;
 
 export class Stream {
@@ -16,11 +17,16 @@ export class Stream {
     this.lastId = null;
     this.heard = null;
     this.running = null;
+    this.rests = false;
     document.addEventListener("visibilitychange", () => this.looked());
   }
 
   start() {
     if (this.running !== null) return;
+    if (document.hidden) {
+      this.rests = true; // opened behind the others: it begins when it is seen
+      return;
+    }
     this.running = new AbortController();
     void this.run(this.running);
   }
@@ -28,6 +34,7 @@ export class Stream {
   stop() {
     this.running?.abort();
     this.running = null;
+    this.rests = false;
     clearTimeout(this.resting);
   }
 
@@ -43,8 +50,8 @@ export class Stream {
 
   rest() {
     if (this.running === null) return;
-    this.rests = true;
     this.stop();
+    this.rests = true;
     this.changed(this.heard ?? now());
   }
 
@@ -52,9 +59,10 @@ export class Stream {
     let failed = 0;
     while (!own.signal.aborted) {
       const begun = this.heard;
+      const since = performance.now();
       try {
         await this.listen(own);
-        if (this.bye && this.heard !== begun) {
+        if (this.bye && performance.now() - since > LASTED_MS) {
           failed = 0;
           continue;
         }

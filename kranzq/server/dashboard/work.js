@@ -1,11 +1,13 @@
 // The items of the work queue, newest change first, page by page.
 
 import { ask } from "./api.js";
-import { cancelItem, tellFault } from "./actions.js";
+import { cancelItem } from "./actions.js";
 import { h, put, Rows } from "./dom.js";
 import { itemLink, listOr, mark, section, time, waitingFor } from "./parts.js";
 import { shared, Source } from "./store.js";
 
+const EACH = 50;
+const MOST = 500; // as many as the server tells at once
 const STATES = ["open", "delayed", "claimed", "lapsed", "done", "failed", "cancelled"];
 
 function itemRow(one) {
@@ -37,45 +39,37 @@ function itemRow(one) {
 
 export function mount(root, wanted) {
   const state = STATES.includes(wanted) ? wanted : "";
-  const query = (cursor) =>
-    `/v1/work?limit=50${state === "" ? "" : `&state=${state}`}${cursor === "" ? "" : `&cursor=${encodeURIComponent(cursor)}`}`;
+  let most = EACH; // all that is shown is asked again together, or it would not be of one moment
   const first = new Source(
-    () => ask("GET", query("")),
+    () => ask("GET", `/v1/work?limit=${most}${state === "" ? "" : `&state=${state}`}`),
     (kind) => kind === "item",
     30_000,
   );
   const { stats } = shared;
-  let older = [];
-  let cursor = null;
   const list = section("Items");
   const rows = new Rows(h("ul", { class: "rows", id: "items" }), itemRow);
   const choice = h("ul", { class: "counts", id: "states" });
   const more = h("button", { type: "button" }, "Show older ones");
   more.hidden = true;
-  put(root, h("h1", null, "Work items"), choice, list.root, h("p", null, more));
+  const told = h("span", { class: "quiet" });
+  put(root, h("h1", null, "Work items"), choice, list.root, h("p", null, more, told));
 
   const show = () => {
     if (first.value === null) return put(list.body, waitingFor(first));
-    const newest = new Set(first.value.items.map((one) => one.id));
-    const all = [...first.value.items, ...older.filter((one) => !newest.has(one.id))];
     listOr(
       list.body,
       rows,
-      all,
+      first.value.items,
       (one) => one.id,
       state === "" ? "The work queue is empty. An item is added with: kranzq work enqueue" : `No item is ${state}.`,
     );
-    more.hidden = (older.length > 0 ? cursor : first.value.cursor) === null;
+    const isMore = first.value.cursor !== null;
+    more.hidden = !isMore || most >= MOST;
+    put(told, isMore && most >= MOST ? "What is older is listed by: kranzq work list" : "");
   };
-  more.addEventListener("click", async () => {
-    try {
-      const page = await ask("GET", query(older.length > 0 ? cursor : first.value.cursor));
-      older = [...older, ...page.items];
-      cursor = page.cursor;
-      show();
-    } catch (fault) {
-      tellFault(fault);
-    }
+  more.addEventListener("click", () => {
+    most += EACH;
+    first.touch(0);
   });
   const counts = () => {
     const link = (name, word, number) =>
