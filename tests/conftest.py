@@ -22,6 +22,8 @@ from tests.servers import SHORT_WAYS, Served, serving
 from tests.token_watch import Watch, in_files
 
 signal.signal(signal.SIGHUP, signal.SIG_DFL)  # run under nohup, every process that a test starts would be deaf to it
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # and to this one, run in the background of a shell
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 LEFT_OUT = ("KRANZQ_", "KRANZ_", "GIT_", "XDG_")
 OF_A_SERVICE = frozenset(
     {"DBUS_SESSION_BUS_ADDRESS", "INVOCATION_ID", "LISTEN_FDS", "LISTEN_PID", "NOTIFY_SOCKET", "WATCHDOG_USEC"}
