@@ -128,6 +128,8 @@ def wanted(call: Call, said: forms.ClaimBody | forms.ManyClaimsBody) -> list[Wan
     mine = agent.groups_of(said.groups) if agent is not None else frozenset()
     asked = list(dict.fromkeys([*([said.kind] if said.kind or not said.kinds else []), *said.kinds]))
     check_number("the number of kinds", len(asked), 1, forms.MOST_KINDS)
+    for kind in asked:  # all of them, though the first may have an item: a body is taken whole or not at all
+        check_text("kind", kind, MOST_NAME)
     check_number("the number of ids", len(said.ids), 0, MOST_BATCH)
     return [Wanted(frozenset(said.ids), one, mine) for one in asked]
 

@@ -2,6 +2,7 @@
 
 It stands in a checkout with missions that wait, are parked or have ended, and is asked for them by name.
 `KRANZQ_SCHEMATHESIS_SECONDS` looks for so long, in all ways; without it a few examples of each operation are tried.
+With `KRANZQ_SCHEMATHESIS_SEED` they are the same ones each time: what is new then comes from what was changed.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from tests.laboratory import REPO
 from tests.servers import Served
 
 SECONDS = os.environ.get("KRANZQ_SCHEMATHESIS_SECONDS", "")
+SEED = os.environ.get("KRANZQ_SCHEMATHESIS_SEED", "")
 HOW = ("--max-time", SECONDS) if SECONDS else ("--phases", "fuzzing,stateful", "--max-examples", "2", "--no-shrink")
 REFUSED = ("400", "401", "403", "404", "405", "406", "409", "413", "414", "415", "422", "428", "429", "431", "5xx")
 """How what is not the document's may be refused; too long a query or body is refused before it is read."""

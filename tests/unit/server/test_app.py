@@ -213,6 +213,19 @@ def test_what_was_claimed_of_one_kind_is_told_though_the_next_one_fails(
     assert (second[0], second[2]["code"]) == (503, "later")
 
 
+@pytest.mark.parametrize(("path", "also"), [("/v1/work/claim", {}), ("/v1/work/claim/batch", {"limit": 1})])
+@pytest.mark.parametrize("impossible", ["k" * 201, "ü" * 101, "a\0b", "\ud800"])
+def test_each_kind_is_judged_before_one_is_asked_for(
+    app: App, path: str, also: dict[str, object], impossible: str
+) -> None:
+    """An item of the first kind is not given on a body whose last kind cannot be."""
+    app.service.store.enqueue(work.NewItem("a title", "b", "a", id="item"))
+    said = {"headers": {"authorization": f"Bearer {app.service.store.agents.add('worker').token}"}}
+    status, _, told = ask(app, "POST", path, {"kinds": ["a", impossible], **also}, **said)
+
+    assert (status, app.service.store.show("item").state) == (400, work.ItemState.OPEN), told
+
+
 def test_what_is_shown_has_the_types_of_the_page(app: App) -> None:
     """Answers fit the types of their routes, to the last field."""
     token = app.service.store.agents.add("worker", groups=("g",)).token
