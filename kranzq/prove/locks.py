@@ -37,10 +37,10 @@ def _contended(checkout: Checkout, seconds: float) -> Trial:
     inside, counter = f"{checkout.root}/inside", f"{checkout.root}/counter"
     with open(counter, "x", encoding="ascii") as file:
         file.write("0")
-    until = time.monotonic() + seconds
 
     def take(_number: int) -> list[int]:
         lock, taken, met = BusyLock(checkout), 0, 0
+        until = time.monotonic() + seconds  # of its own: on a busy machine a process may begin when others are done
         queue = os.open(checkout.queue, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         while time.monotonic() < until:
             if (hold := lock.try_hold(queue)) is None:

@@ -105,12 +105,12 @@ def _makes(folder: int, number: int, who: int) -> bool:
 
 def _exchanged(scratch: Scratch, seconds: float) -> Trial:
     """One process changes contents while another renames: afterwards there is one file, under one name."""
-    name, until = "changed in place", time.monotonic() + seconds
+    name = "changed in place"
     with _folder(scratch, "exchange") as folder:
         publish(folder, "a", b"0")
 
         def work(who: int) -> list[int]:
-            done = 0
+            done, until = 0, time.monotonic() + seconds  # of its own: on a busy machine it may begin late
             while time.monotonic() < until:
                 try:
                     if who == 0:

@@ -304,6 +304,6 @@ def test_an_outbox_has_an_end_and_what_it_missed_is_told(lab: Laboratory, hears:
     wait_for(lambda: not first.exists(), "the next one is told", seconds=100)
 
     assert json.loads(hears.came[-1][2])["missed"] == 1
-    assert not (folder / "missed.telling").exists()
+    wait_for(lambda: not (folder / "missed.telling").exists(), "what was missed is told once")
     for file in folder.glob("9*.json"):
         file.unlink()

@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -53,6 +55,32 @@ def test_on_a_sound_disk_names_hold(place: Scratch) -> None:
     assert power.tried == 0
     assert {one.name: one.text for one in seen.values() if one.verdict is not Verdict.HOLDS} == {}
     assert all(one.tried for one in seen.values())
+
+
+@pytest.mark.parametrize(
+    ("room", "trials", "name"),
+    [(locks, locks.of_locks, "one holder"), (names, names.of_names, "changed in place")],
+)
+def test_processes_that_begin_late_try_all_the_same(
+    place: Scratch,
+    monkeypatch: pytest.MonkeyPatch,
+    room: ModuleType,
+    trials: Callable[[Scratch, float], Iterator[Trial]],
+    name: str,
+) -> None:
+    """On a busy machine the time may be over for whoever started them; what was never tried does not hold."""
+    race, now = room.race, time.monotonic
+
+    def late(count: int, act: Callable[[int], object]) -> list[Any]:
+        def begin(who: int) -> object:  # in a process of its own
+            vars(time)["monotonic"] = lambda: now() + 100
+            return act(who)
+
+        return list(race(count, begin))
+
+    monkeypatch.setattr(room, "race", late)
+
+    assert found(trials(place, SHORT_S))[name].tried > 10
 
 
 def test_locks_that_exclude_nobody_are_found(place: Scratch, monkeypatch: pytest.MonkeyPatch) -> None:
