@@ -49,6 +49,7 @@ STDERR = 2
 
 def main(outbox: str, root: str) -> None:
     """Hand over what lies there until nothing does."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     leave_behind()
     os.chdir("/")
     while os.path.isdir(outbox) and waiting(outbox):
@@ -464,6 +465,7 @@ def once(outbox: str, root: str) -> None:
 
     A receiver that has taken it is marked for the courier, where something waits.
     """
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     record = json.loads(sys.stdin.read())
     why, _ = run(outbox, record["command"], record["event"], root)
     if why is None and waiting(outbox):

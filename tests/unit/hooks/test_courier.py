@@ -5,6 +5,8 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -303,4 +305,32 @@ def test_a_program_that_reads_nothing_holds_up_nobody(outbox: Path, tmp_path: Pa
     path.write_text(json.dumps(record | {"event": record["event"] | {"why": "x" * 1_000_000}}))
     courier.work(str(outbox), str(tmp_path))
 
+    assert courier.waiting(str(outbox)) == []
+
+
+def started(outbox: Path, tmp_path: Path, *options: str, record: str = "", deaf: bool = False) -> str:
+    """Run the courier as a process of its own until it leaves; what it printed. `deaf`: with SIGCHLD ignored."""
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN) if deaf else signal.getsignal(signal.SIGCHLD)
+    try:
+        child = subprocess.Popen(
+            [sys.executable, "-I", "-S", "-E", courier.__file__, *options, str(outbox), str(tmp_path)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            restore_signals=False,
+        )
+        return child.communicate(record, timeout=20)[0]
+    finally:
+        signal.signal(signal.SIGCHLD, before)
+
+
+def test_whoever_started_it_may_ignore_that_children_end(outbox: Path, tmp_path: Path) -> None:
+    """A shell after `trap '' CHLD`, a Perl daemon: all events are told, each once, and so is a test by hand."""
+    for number in (1, 2, 3):
+        put(outbox, number, "m1", *teller(tmp_path))
+    started(outbox, tmp_path, deaf=True)
+    record = json.dumps({"command": teller(tmp_path), "event": {"event": "test", "number": 4}})
+    answer = started(outbox, tmp_path, "--once", record=record, deaf=True)
+
+    assert (told(tmp_path), answer.strip()) == ([1, 2, 3, 4], "null")
     assert courier.waiting(str(outbox)) == []
