@@ -35,9 +35,13 @@ MOST_IN_SUMMARY = 50
 MISSED, TELLING, WINDOWS, TAKEN = "missed", "missed.telling", ".windows", ".taken."
 POST = os.path.join(os.path.dirname(os.path.abspath(__file__)), "post.py")
 UNREACHABLE = 4
-"""Exit code of `post.py`: it would be no better for another event."""
+"""Exit code of `post.py`: it would be no better for another event. Of a program it says nothing but that it failed."""
 READ: dict[str, tuple[tuple[int, int, int], dict[str, Any]]] = {}
 """What was read, by path, with what tells whether the file is still the same."""
+DONE: set[str] = set()
+"""Paths of files that are told or given up and cannot be removed: they are over all the same."""
+NOT_OURS: set[str] = set()
+"""Paths of what is no event and cannot be renamed: the log has it once."""
 BAD = ".bad"
 ABANDONED_S = 3600.0
 """To write a file takes an instant: a temporary one of this age was left by a writer that was killed."""
@@ -114,13 +118,13 @@ def a_round(outbox: str, names: list[str], root: str, resting: dict[str, float])
     ripe: set[str] = set()
     windows = read_windows(outbox)
     done = False
-    mended = taken_by_hand(outbox, resting)
+    end_pauses(outbox, names, resting)
     for name in names:
-        record = read(outbox, name)
+        record = None if is_over(outbox, name) else read(outbox, name)
         if record is None:
             continue
         key, mission, now = receiver(record), record["mission"], time.time()
-        if is_too_early(record, now, resting, mended):
+        if is_ahead(record["due"], now) or is_ahead(resting.get(whom(record), 0.0), now):
             held_up.setdefault(mission, "")
         elif held_up.get(mission, key) != key:
             continue
@@ -160,21 +164,28 @@ def whom(record: dict[str, Any]) -> str:
     return f"{zlib.crc32(json.dumps(record['command']).encode()):08x}"
 
 
-def is_too_early(record: dict[str, Any], now: float, resting: dict[str, float], mended: set[str]) -> bool:
-    """Whether an event, or whom it is for, has a pause; none that began before its receiver was mended."""
-    one = whom(record)
-    return (one not in mended and is_ahead(record["due"], now)) or is_ahead(resting.get(one, 0.0), now)
+def end_pauses(outbox: str, names: list[str], resting: dict[str, float]) -> None:
+    """What waits for a receiver that has taken a test is due now, for good: a person has mended it.
+
+    Only in memory: it may be thousands, and the next courier after a kill waits a quarter of an hour at most.
+    """
+    mended = {name.removeprefix(TAKEN) for name in marks(outbox, TAKEN)}
+    for name in names if mended else ():
+        record = read(outbox, name)
+        if record is not None and whom(record) in mended:
+            path = f"{outbox}/{name}"
+            READ[path] = READ[path][0], record | {"due": 0.0}
+    for one in mended:
+        resting.pop(one, None)
+        remove(outbox, TAKEN + one)
 
 
-def taken_by_hand(outbox: str, resting: dict[str, float]) -> set[str]:
-    """Who has taken a test since the last round: a person has mended it, so what waits for it need not wait longer."""
-    with contextlib.suppress(OSError):
-        found = [name for name in os.listdir(outbox) if name.startswith(TAKEN)]
-        for name in found:
-            remove(outbox, name)
-            resting.pop(name.removeprefix(TAKEN), None)
-        return {name.removeprefix(TAKEN) for name in found}
-    return set()
+def marks(outbox: str, head: str) -> list[str]:
+    """The marks that others have put for the courier and that it has not obeyed yet."""
+    try:
+        return [name for name in os.listdir(outbox) if name.startswith(head) and not is_over(outbox, name)]
+    except OSError:
+        return []
 
 
 def place_in(windows: dict[str, tuple[float, int]], key: str, length: float, now: float) -> str:
@@ -225,9 +236,11 @@ def read(outbox: str, name: str) -> dict[str, Any] | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError, KeyError, OverflowError, RecursionError) as fault:
-        say(outbox, f"{name} is set aside as {name}{BAD}, for it cannot be understood: {fault!r}")
+        if path not in NOT_OURS:
+            say(outbox, f"{name} is set aside as {name}{BAD}, for it cannot be understood: {fault!r}")
+        NOT_OURS.add(path)
         with contextlib.suppress(OSError):
-            os.rename(f"{outbox}/{name}", f"{outbox}/{name}{BAD}")
+            os.rename(path, f"{path}{BAD}")
         return None
 
 
@@ -297,7 +310,7 @@ def postponed(outbox: str, name: str, record: dict[str, Any], why: str, pause: f
         return False
     later = record | {"tries": record["tries"] + 1, "due": time.time() + pause, "why": why}
     path = f"{outbox}/{name}"
-    if not put(outbox, name, later) and path in READ:  # a full disk is no reason to try once a second
+    if not put(outbox, name, later, sync=True) and path in READ:  # a full disk is no reason to try once a second
         READ[path] = READ[path][0], later
     return True
 
@@ -326,6 +339,8 @@ def summary(events: list[dict[str, Any]]) -> dict[str, Any]:
 
 def missed_so_far(outbox: str) -> int:
     """How many events could not be kept. One byte each, so that writers need no lock; told with the next event."""
+    if is_over(outbox, TELLING):
+        return 0
     with contextlib.suppress(OSError):
         if not os.path.exists(f"{outbox}/{TELLING}"):
             os.rename(f"{outbox}/{MISSED}", f"{outbox}/{TELLING}")
@@ -337,7 +352,7 @@ def missed_so_far(outbox: str) -> int:
 
 def shown(command: list[str]) -> str:
     """A program, or the host of a URL: the rest of it is often a secret."""
-    return "/".join(command[0].split("/", 3)[:3]) if is_url(command) else command[0]
+    return "/".join(command[0].split("/", 3)[:3]) + "/…" if is_url(command) else command[0]
 
 
 def is_url(command: list[str]) -> bool:
@@ -379,9 +394,8 @@ def run(outbox: str, command: list[str], event: dict[str, Any], root: str) -> tu
     bury_others()
     if not in_time:
         return f"it did not end within {LIMIT_S:.0f} s", True
-    return None if code == 0 else said.decode(
-        "utf-8", "replace"
-    ).strip() or f"it ended with {code}", code == UNREACHABLE
+    why = said.decode("utf-8", "replace").strip() or f"it ended with {code}"
+    return (None if code == 0 else why), is_web and code == UNREACHABLE
 
 
 def as_file(text: bytes) -> int:
@@ -439,12 +453,15 @@ def say(outbox: str, text: str) -> None:
     os.close(fd)
 
 
-def put(outbox: str, name: str, value: object) -> bool:
-    """Replace a file of ours as a whole; False when it stays as it was."""
+def put(outbox: str, name: str, value: object, *, sync: bool = False) -> bool:
+    """Replace a file of ours as a whole; False when it stays as it was. With `sync` also over a power cut."""
     temporary = f"{outbox}/.{name}.{os.getpid()}.tmp"
     try:
         with open(temporary, "w", encoding="utf-8") as file:
             json.dump(value, file)
+            if sync:
+                file.flush()
+                os.fsync(file.fileno())
         os.replace(temporary, f"{outbox}/{name}")
     except OSError:
         with contextlib.suppress(OSError):
@@ -454,10 +471,27 @@ def put(outbox: str, name: str, value: object) -> bool:
 
 
 def remove(outbox: str, name: str) -> None:
-    """Take a file out of the outbox."""
-    READ.pop(f"{outbox}/{name}", None)
-    with contextlib.suppress(OSError):
-        os.unlink(f"{outbox}/{name}")
+    """Take a file out of the outbox. One that cannot be removed is remembered: what is told is not told again."""
+    path = f"{outbox}/{name}"
+    READ.pop(path, None)
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        pass
+    except OSError as fault:
+        if path not in DONE:
+            say(outbox, f"{name} is over and cannot be removed: {fault.strerror}")
+        DONE.add(path)
+        return
+    DONE.discard(path)
+
+
+def is_over(outbox: str, name: str) -> bool:
+    """Whether a file was told or given up, though it is still there; it is tried to remove it again."""
+    path = f"{outbox}/{name}"
+    if path in DONE:
+        remove(outbox, name)
+    return path in DONE
 
 
 def once(outbox: str, root: str) -> None:
