@@ -7,7 +7,9 @@ against this file.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from typing import Any, ClassVar, dataclass_transform
 
 
@@ -67,6 +69,31 @@ def emit(event: Event) -> None:
     """Announce `event` to all listeners."""
     for listener in tuple(_listeners):
         listener(event)
+
+
+def afterwards(act: Callable[[], None]) -> None:
+    """Do what a listener need not do at once: now, or when the lock is free under which the event happened."""
+    if (later := _later.get()) is None:
+        act()
+    elif act not in later:
+        later.append(act)
+
+
+@contextlib.contextmanager
+def with_afterwards() -> Iterator[None]:
+    """Put off what is to be done afterwards until this is over, each thing once."""
+    later: list[Callable[[], None]] = []
+    before = _later.get()
+    _later.set(later)
+    try:
+        yield
+    finally:
+        _later.set(before)
+        for act in later:
+            afterwards(act)
+
+
+_later: ContextVar[list[Callable[[], None]] | None] = ContextVar("_later", default=None)
 
 
 class Enqueued(Event):

@@ -17,6 +17,7 @@ from kranzq.config.settings import setting_named
 from kranzq.errors import BadSetting, KranzqError
 from kranzq.model.checkout import Checkout
 from kranzq.wiring.configuring import load_config
+from kranzq.wiring.hooks import is_url
 
 NONE = "none"
 
@@ -89,7 +90,7 @@ def _doubt(environ: Mapping[str, str], answers: dict[str, dict[str, object]]) ->
     """Name the programs that are not there (yet): each once, with what shows whether they are mended."""
     named = (("command", answers.get("mission", {}).get("command")), ("hook", answers.get("hooks", {}).get("failed")))
     for what, command in named:
-        if not isinstance(command, list) or command[0].startswith(("http://", "https://")):
+        if not isinstance(command, list) or is_url(command):
             continue
         if shutil.which(command[0], path=environ.get("PATH")) is None:
             check = "kranzq check" if what == "command" else "kranzq notify test"

@@ -28,8 +28,9 @@ from kranzq.events import (
     Quarantined,
     Started,
     StartsPaused,
+    afterwards,
 )
-from kranzq.hooks import said, words
+from kranzq.hooks import receivers, said, words
 from kranzq.hooks.backlog import FOLDER, folder_name
 from kranzq.hooks.signing import SigningKey
 from kranzq.liveness import read_stat, start_ticks
@@ -49,7 +50,7 @@ HOOKS: Mapping[type[Event], tuple[str, ...]] = {
 """Which hooks are told of which event. A dispatcher that finds a mission running tells `started`, perhaps once more."""
 COURIER = os.path.join(os.path.dirname(__file__), "courier.py")
 MOST_WAITING = 5000
-"""Files that may wait in an outbox, some 5 MB: a receiver that is away for a day must not fill a disk."""
+"""Files that may wait for one receiver, some 5 MB: while it is away for a day it must not fill a disk."""
 _EACH = frozenset({"enqueued", "started"})
 """Hooks that are told of each event by itself: programs follow missions with them, nobody reads them as messages."""
 _FAILED = frozenset({"failed", "timed out"})
@@ -74,17 +75,25 @@ class Outbox:
     """Whether couriers may be started; inside a mission they would end with it."""
 
     def hear(self, event: Event) -> None:
-        """Keep an event for its hook. Never raises what disks and configurations do."""
+        """Keep an event for its hook. Never raises what disks and configurations do.
+
+        The file is there at once; a courier is started when no lock is held any more. A run that has ended may have
+        left something itself: what is enqueued in a mission starts none.
+        """
+        if isinstance(event, Ended):
+            afterwards(self.resume)
         hooks = [hook for hook in HOOKS.get(type(event), ()) if _wants(hook, event)]
         if not hooks:
             return
         try:
             commands, window = self.configured()
             for hook in hooks:
-                if (command := commands.get(hook, ())) and not said.is_known(self.path, hook, event):
-                    self._keep(hook, command, event, window)
+                command = commands.get(hook, ())
+                if not command or said.is_known(self.path, hook, event):
+                    continue
+                if self._keep(hook, command, event, window):
                     said.remember(self.path, hook, event)
-                    self._start_courier()
+                afterwards(self.resume)
         except KranzqError as fault:
             self.trouble(f"hook {hooks[0]} is not told: {fault.sentence}")
         except OSError as fault:
@@ -134,21 +143,23 @@ class Outbox:
 
     def _made(self, command: tuple[str, ...]) -> int:
         """A descriptor of the folder, with what a command of that kind needs."""
-        if command[0].startswith(("http://", "https://")):
+        if receivers.is_url(command):
             SigningKey(self.state).make()
         fd = self._open(make=True)
         assert fd is not None
         return fd
 
-    def _keep(self, hook: str, command: tuple[str, ...], event: Event, window: float) -> None:
+    def _keep(self, hook: str, command: tuple[str, ...], event: Event, window: float) -> bool:
+        """Write its file; False when there was no room for one."""
         now = time.time()
         mission = str(vars(event).get("mission", ""))
         fd = self._made(command)
         try:
-            if len(self._waiting()) >= MOST_WAITING:
-                self._miss(fd)
-                return
-            name = f"{self._next():0{_DIGITS}d}.{os.getpid()}.json"
+            waiting, tail = self._waiting(), f".{receivers.mark(command)}.json"
+            if sum(name.endswith(tail) for name in waiting) >= MOST_WAITING:
+                self._miss(fd, command, counts=not said.comes_again(hook, event))
+                return False
+            name = f"{_next(waiting):0{_DIGITS}d}.{os.getpid()}{tail}"
             record = {
                 "mission": mission,
                 "command": command,
@@ -161,9 +172,15 @@ class Outbox:
             atomic.publish(fd, name, json.dumps(record).encode())
         finally:
             os.close(fd)
+        return True
 
-    def _miss(self, outbox: int) -> None:
-        """Count an event for which there is no room; the courier says with the next one how many were missed."""
+    def _miss(self, outbox: int, command: tuple[str, ...], *, counts: bool) -> None:
+        """Count an event for which there is no room; the courier says with the next one how many were missed.
+
+        Unless it comes again for as long as it is true: then it is told when there is room.
+        """
+        if not counts:
+            return
         fd = os.open("missed", os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600, dir_fd=outbox)
         try:
             is_first = not os.fstat(fd).st_size
@@ -171,15 +188,8 @@ class Outbox:
         finally:
             os.close(fd)
         if is_first:
-            self.trouble(f"hooks are not told of some events: {MOST_WAITING} wait already in {self.path}")
-
-    def _next(self) -> int:
-        """A number behind all that wait, whatever the clock says: files of a mission are handed over in order."""
-        heads = (name.partition(".")[0] for name in self._waiting())
-        last = max(
-            (int(head) for head in heads if head.isascii() and head.isdigit() and len(head) <= _DIGITS), default=0
-        )
-        return max(time.time_ns(), last + 1)
+            whom = receivers.shown(command)
+            self.trouble(f"hooks are not told of some events: {MOST_WAITING} wait for {whom} in {self.path}")
 
     def _waiting(self) -> list[str]:
         try:
@@ -228,6 +238,13 @@ def _wants(hook: str, event: Event) -> bool:
     if hook == "failed":
         return fields["outcome"] in _FAILED and fields["fate"] in _FOR_GOOD
     return not isinstance(event, PassedOver) or bool(fields["person"])
+
+
+def _next(waiting: list[str]) -> int:
+    """A number behind all that wait, whatever the clock says: files of a mission are handed over in order."""
+    heads = (name.partition(".")[0] for name in waiting)
+    last = max((int(head) for head in heads if head.isascii() and head.isdigit() and len(head) <= _DIGITS), default=0)
+    return max(time.time_ns(), last + 1)
 
 
 _started: dict[int, int | None] = {}

@@ -21,7 +21,7 @@ _MOST = 1000
 
 def is_known(outbox: str, hook: str, event: Event) -> bool:
     """Whether the same was said within a day."""
-    if not _repeats(hook, event):
+    if not comes_again(hook, event):
         return False
     at = _read(outbox).get(_mark(event), 0.0)
     return 0 <= time.time() - at < AGAIN_S
@@ -29,7 +29,7 @@ def is_known(outbox: str, hook: str, event: Event) -> bool:
 
 def remember(outbox: str, hook: str, event: Event) -> None:
     """Keep that it was said, and forget what was said longer ago. Raises OSError."""
-    if not _repeats(hook, event):
+    if not comes_again(hook, event):
         return
     now = time.time()
     known = {mark: at for mark, at in _read(outbox).items() if 0 <= now - at < AGAIN_S}
@@ -41,7 +41,8 @@ def remember(outbox: str, hook: str, event: Event) -> None:
         os.close(fd)
 
 
-def _repeats(hook: str, event: Event) -> bool:
+def comes_again(hook: str, event: Event) -> bool:
+    """Whether each dispatcher says it, for as long as it is true."""
     return hook == "needs_person" and isinstance(event, PassedOver | StartsPaused)
 
 

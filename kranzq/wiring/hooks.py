@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kranzq.model.checkout import Checkout
@@ -62,16 +62,18 @@ def configured_hooks(checkout: Checkout, environ: Mapping[str, str]) -> dict[str
     return {name: command for name, command in found.items() if command}
 
 
-def is_url(command: tuple[str, ...]) -> bool:
+def is_url(command: Sequence[str]) -> bool:
     """Whether a hook is a webhook."""
-    return command[0].startswith(("http://", "https://"))
+    from kranzq.hooks import receivers
+
+    return receivers.is_url(command)
 
 
 def shown(command: tuple[str, ...]) -> str:
-    """A hook for people: of a URL only its host, for the rest of it is often a secret."""
-    import shlex
+    """A hook for people: of a URL only its host."""
+    from kranzq.hooks import receivers
 
-    return "/".join(command[0].split("/", 3)[:3]) + "/…" if is_url(command) else shlex.join(command)
+    return receivers.shown(command)
 
 
 def try_hook(checkout: Checkout, environ: Mapping[str, str], hook: str, command: tuple[str, ...]) -> str | None:

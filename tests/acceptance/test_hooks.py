@@ -12,7 +12,9 @@ from typing import Any
 
 import pytest
 
-from tests.laboratory import Laboratory, wait_for
+from kranzq.wiring import hooks
+from tests.flocks import is_free
+from tests.laboratory import REPO, Laboratory, wait_for
 
 pytestmark = pytest.mark.slow
 HOOKS = ("enqueued", "started", "ended", "parked", "drained")
@@ -151,3 +153,40 @@ def test_a_program_of_the_checkout_is_no_hook(lab: Laboratory) -> None:
     done = lab.run("enqueue", "m1", "--", "true")
     assert "not told" in done.stderr
     assert outbox(lab) == []
+
+
+def test_what_is_enqueued_in_a_mission_is_told_when_its_run_has_ended(lab: Laboratory) -> None:
+    """Nothing of the dispatcher itself has a hook, and it stays: what the mission left is told all the same."""
+    configure(lab, hooks=("enqueued",))
+    daemon = lab.daemon()
+    inner = f"cd {REPO} && {sys.executable} -m kranzq -C {lab.root} enqueue inner -- true"
+    waits = f"until [ -e {lab.notes}/release ]; do sleep 0.01; done"
+    lab.run("enqueue", "outer", "--", "sh", "-c", f"{waits}; {inner}")
+    hears(lab, 1)
+    wait_for(lambda: not [one for one in lab.processes().values() if "courier" in one], "the courier has left")
+    lab.release()
+
+    assert [one["mission"] for one in hears(lab, 2)] == ["outer", "inner"]
+    assert daemon.poll() is None
+    lab.run("stop")
+
+
+def test_no_courier_is_started_while_names_are_changed(lab: Laboratory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The event lies in the outbox before the lock is free, the courier is started after it."""
+    configure(lab, hooks=("enqueued",))
+    started, spawn = list[tuple[bool, int]](), os.posix_spawn
+
+    def seen(*words: Any, **named: Any) -> int:
+        started.append((is_free(lab.queue / ".mutate.flock"), len(outbox(lab))))
+        return spawn(*words, **named)
+
+    monkeypatch.setattr(os, "posix_spawn", seen)
+    hooks.tell_hooks(lab.checkout, os.environ)
+    try:
+        lab.enqueue("m1")
+    finally:
+        while hooks._heard:
+            hooks._heard.pop()()
+
+    assert started == [(True, 1)]
+    assert [one["mission"] for one in hears(lab, 1)] == ["m1"]

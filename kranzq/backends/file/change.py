@@ -1,8 +1,8 @@
 """The short locks around a change of names: `.mutate.flock` is ours, `.mutate.lock` is kranz's.
 
 Ours is a kernel lock on a file that is never unlinked; it is held for one change of names, never across a spawn, a
-wait, a signal or another program. kranz's is a file that exists; it is taken, inside ours, where kranz takes it:
-when a number is given out.
+wait, a signal or another program; what listeners start is started when it is free. kranz's is a file that exists; it
+is taken, inside ours, where kranz takes it: when a number is given out.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from kranzq.disk import atomic
 from kranzq.disk.modes import open_lock_file
 from kranzq.disk.read import Unreadable, read_regular
 from kranzq.errors import LocksUnsupported, QueueLocked
+from kranzq.events import with_afterwards
 
 PATIENCE_S = 5.0
 STALE_S = 10.0
@@ -37,12 +38,13 @@ def change(folders: Folders, *, patience: float = PATIENCE_S) -> Iterator[None]:
         fd = open_lock_file(MUTATE_FLOCK, folders.queue)
     except OSError as fault:
         raise atomic.store_fault(path, fault) from fault
-    try:
-        _lock(fd, path, patience)
-        folders.forget()
-        yield
-    finally:
-        os.close(fd)  # nothing inherits this descriptor, so closing frees it
+    with with_afterwards():
+        try:
+            _lock(fd, path, patience)
+            folders.forget()
+            yield
+        finally:
+            os.close(fd)  # nothing inherits this descriptor, so closing frees it
 
 
 @contextlib.contextmanager

@@ -344,8 +344,8 @@ def stuck(monkeypatch: pytest.MonkeyPatch, head: str = "") -> None:
         if os.path.basename(path).startswith(head):
             raise OSError(errno.EROFS, "Read-only file system", path)
 
-    monkeypatch.setattr(courier.os, "unlink", refused)
-    monkeypatch.setattr(courier.os, "rename", refused)
+    monkeypatch.setattr(os, "unlink", refused)
+    monkeypatch.setattr(os, "rename", refused)
 
 
 def test_what_is_told_and_cannot_be_removed_is_told_once(
@@ -401,12 +401,13 @@ def test_when_a_receiver_was_mended_what_the_window_keeps_back_waits_for_the_win
 ) -> None:
     """Three are told at once, and all others when the window is over; no pause from before counts any more."""
     monkeypatch.setattr(courier, "LOOK_S", 0.01)
+    whom = courier.whom({"command": list(teller(tmp_path))})
     for number in range(7):
         path = windowed(outbox, number, *teller(tmp_path), window=0.5)
         path.write_text(json.dumps(json.loads(path.read_text()) | {"due": time.time() + 800, "tries": 9}))
     names = courier.waiting(str(outbox))
     assert not courier.a_round(str(outbox), names, str(tmp_path), {})
-    (outbox / (courier.TAKEN + courier.whom(json.loads(path.read_text())))).touch()
+    (outbox / (courier.TAKEN + whom)).touch()
     courier.work(str(outbox), str(tmp_path))
 
     lines = [json.loads(line) for line in (tmp_path / "told").read_text().splitlines()]
@@ -446,8 +447,8 @@ def test_a_postponed_event_is_on_the_disk_before_it_replaces_the_one_that_was(
         done.append(f"replaced {os.path.basename(other)}")
         replace(one, other)
 
-    monkeypatch.setattr(courier.os, "fsync", synced)
-    monkeypatch.setattr(courier.os, "replace", replaced)
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(os, "replace", replaced)
     once(outbox, tmp_path)
     courier.write_windows(str(outbox), {"one": (1.0, 1)}, 1.0)
 
