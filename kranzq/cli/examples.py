@@ -78,6 +78,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "notify": ("kranzq notify test", "kranzq notify list"),
     "notify test": ("kranzq notify test", "kranzq notify test failed"),
     "notify list": ("kranzq notify list", "kranzq notify list --json"),
+    "notify drop": ("kranzq notify drop", "kranzq notify drop --json"),
     "notify secret": ("kranzq notify secret", "kranzq notify secret --new"),
     "presence": ("kranzq presence claim src/login --note 'the races'", "kranzq presence who src/login"),
     "presence claim": (

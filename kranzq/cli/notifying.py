@@ -72,6 +72,22 @@ def list_(ctx: click.Context, as_json: bool) -> None:
 
 
 @notify.command()
+@_JSON
+@click.pass_context
+def drop(ctx: click.Context, as_json: bool) -> None:
+    """Give up what waits for receivers that no hook names any more, as after a wrong URL was mended."""
+    checkout = checkouts.find_checkout(ctx.obj, os.environ)
+    dropped = hooks.drop_unwanted(checkout, os.environ)
+    if as_json:
+        say_json({"dropped": [{"receiver": one.receiver, "events": one.events} for one in dropped]})
+        return
+    for one in dropped:
+        say(f"{one.receiver}: {'1 event is' if one.events == 1 else f'{one.events} events are'} given up.")
+    if not dropped:
+        say("Nothing waits for a receiver that no hook names any more.")
+
+
+@notify.command()
 @click.option("--new", is_flag=True, help="Make another one; receivers must be given it.")
 @_JSON
 def secret(new: bool, as_json: bool) -> None:

@@ -32,7 +32,7 @@ LOOK_S = 1.0
 BURST = 3
 """So many events of a hook are told one by one within a window; what comes on top is told as one when it is over."""
 MOST_IN_SUMMARY = 50
-MISSED, TELLING, WINDOWS, TAKEN = "missed", "missed.telling", ".windows", ".taken."
+MISSED, TELLING, WINDOWS, TAKEN, DROP = "missed", "missed.telling", ".windows", ".taken.", ".drop."
 POST = os.path.join(os.path.dirname(os.path.abspath(__file__)), "post.py")
 UNREACHABLE = 4
 """Exit code of `post.py`: it would be no better for another event. Of a program it says nothing but that it failed."""
@@ -118,6 +118,7 @@ def a_round(outbox: str, names: list[str], root: str, resting: dict[str, float])
     ripe: set[str] = set()
     windows = read_windows(outbox)
     done = False
+    drop(outbox, names)
     end_pauses(outbox, names, resting)
     for name in names:
         record = None if is_over(outbox, name) else read(outbox, name)
@@ -178,6 +179,24 @@ def end_pauses(outbox: str, names: list[str], resting: dict[str, float]) -> None
     for one in mended:
         resting.pop(one, None)
         remove(outbox, TAKEN + one)
+
+
+def drop(outbox: str, names: list[str]) -> None:
+    """Give up what a person wants nobody to be told. What came after the mark is not meant: it may be old itself."""
+    for mark in marks(outbox, DROP):
+        with contextlib.suppress(OSError):
+            at = os.stat(f"{outbox}/{mark}").st_mtime
+            meant = [name for name in names if not is_over(outbox, name) and is_meant(read(outbox, name), mark, at)]
+            if meant:
+                say(outbox, f"{shown(READ[f'{outbox}/{meant[0]}'][1]['command'])}: {len(meant)} dropped by hand")
+            for name in meant:
+                remove(outbox, name)
+        remove(outbox, mark)
+
+
+def is_meant(record: dict[str, Any] | None, mark: str, at: float) -> bool:
+    """Whether a mark that was put at that time is about this event."""
+    return record is not None and DROP + whom(record) == mark and record["since"] <= at
 
 
 def marks(outbox: str, head: str) -> list[str]:

@@ -141,6 +141,16 @@ class Outbox:
             self.resume()
         return why if why is None or isinstance(why, str) else str(why)
 
+    def drop(self, marks: list[str]) -> None:
+        """Let the courier give up what waits for these receivers by now. Raises OSError."""
+        now = time.time()
+        for mark in marks:
+            path = f"{self.path}/.drop.{mark}"
+            fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            os.utime(fd, (now, now))
+            os.close(fd)
+        self.resume()
+
     def _made(self, command: tuple[str, ...]) -> int:
         """A descriptor of the folder, with what a command of that kind needs."""
         if receivers.is_url(command):

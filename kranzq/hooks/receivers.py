@@ -19,6 +19,11 @@ def shown(command: Sequence[str]) -> str:
     return "/".join(command[0].split("/", 3)[:3]) + "/…" if is_url(command) else shlex.join(command)
 
 
+def short(command: Sequence[str]) -> str:
+    """As `shown`, of a program without its arguments: for a log, and for whoever asks a server."""
+    return shown(command) if is_url(command) else command[0]
+
+
 def mark(command: Sequence[str]) -> str:
     """One word for a receiver, which several hooks may share; files of the outbox bear it."""
     return f"{zlib.crc32(json.dumps(list(command)).encode()):08x}"

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from kranzq.errors import KranzqError
 from kranzq.model.checkout import Checkout
 
 if TYPE_CHECKING:
     from kranzq.dispatch.parts import Parts
-    from kranzq.hooks.backlog import Backlog
+    from kranzq.hooks.backlog import Backlog, Waiting
     from kranzq.hooks.outbox import Outbox
 
 
@@ -45,13 +46,29 @@ def seen_hooks(checkout: Checkout, environ: Mapping[str, str]) -> Backlog | None
         return None
     from kranzq.hooks import backlog
 
-    return backlog.look(state, checkout.root)
+    def wanted() -> Collection[tuple[str, ...]] | None:
+        try:
+            return configured_hooks(checkout, environ).values()
+        except KranzqError:
+            return None  # said by whoever looks at the settings
+
+    return backlog.look(state, checkout.root, wanted)
 
 
 def hook_notices(checkout: Checkout, environ: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     """What a person should know of receivers that take nothing, each with what to type."""
     found = seen_hooks(checkout, environ)
     return found.notices() if found is not None else ()
+
+
+def drop_unwanted(checkout: Checkout, environ: Mapping[str, str]) -> tuple[Waiting, ...]:
+    """Give up what waits for receivers that no hook names any more; who they are. Raises BadSetting."""
+    configured_hooks(checkout, environ)
+    found = seen_hooks(checkout, environ)
+    unwanted = tuple(one for one in found.receivers if not one.configured) if found is not None else ()
+    if unwanted:
+        _outbox(checkout, environ).drop([one.mark for one in unwanted])
+    return unwanted
 
 
 def configured_hooks(checkout: Checkout, environ: Mapping[str, str]) -> dict[str, tuple[str, ...]]:

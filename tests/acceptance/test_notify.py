@@ -240,6 +240,43 @@ def test_a_receiver_that_was_mended_is_told_at_once(lab: Laboratory, tmp_path: P
     assert events == ["test", "failed"]
 
 
+def test_what_waits_for_a_receiver_that_was_replaced_is_named_and_dropped(lab: Laboratory, hears: Receiver) -> None:
+    """`status` says whom it waits for and what ends it; what another hook is still to be told stays."""
+    hears.answers["/wrong"] = 503
+    configure(failed=hears.url("/wrong"), drained="/no/such/program")
+    lab.enqueue("m1", "false")
+    lab.run("drain", code=None)
+    wait_for(lambda: [json.loads(one.read_text())["tries"] > 0 for one in outbox()] == [True] * 2, "both were tried")
+    assert "Nothing waits" in lab.run("notify", "drop").stdout
+    assert "which no hook names" not in lab.run("status").stdout
+    configure(failed=hears.url("/right"), drained="/no/such/program")
+    lab.run("notify", "test", "failed")
+
+    said = lab.run("status").stdout
+    host = hears.url("/…")
+    assert f"1 event waits for {host}, which no hook names any more and which takes nothing: it answered 503" in said
+    assert "kranzq notify drop" in said
+    assert "a hook takes nothing: it could not be started" in said
+    assert "/no/such/program" in said
+    assert json.loads(lab.run("notify", "drop", "--json").stdout) == {"dropped": [{"receiver": host, "events": 1}]}
+    wait_for(lambda: len(outbox()) == 1, "it was given up")
+    assert "which no hook names" not in lab.run("status").stdout
+    assert "Nothing waits" in lab.run("notify", "drop").stdout
+    assert {path for path, _, _ in hears.came} == {"/wrong", "/right"}
+
+
+def test_bad_settings_drop_nothing(lab: Laboratory) -> None:
+    """Who cannot be read may still be meant."""
+    configure(failed="/no/such/program")
+    lab.enqueue("m1", "false")
+    lab.run("drain", code=None)
+    configure(failed="./relative")
+
+    assert "hooks.failed" in lab.run("notify", "drop", code=2).stderr
+    assert len(outbox()) == 1
+    assert "which no hook names" not in lab.run("status", code=None).stdout
+
+
 def test_a_redirect_is_not_followed(lab: Laboratory, hears: Receiver) -> None:
     """An event goes where the user said, and nowhere else."""
     with receiver() as other:

@@ -96,6 +96,8 @@ hook install nothing
 hook list --json
 hook remove git-pre-push --yes --json
 notify list --json
+notify drop
+notify drop --json
 notify test
 KRANZQ_HOOKS_FAILED=true notify test --json
 notify secret --json

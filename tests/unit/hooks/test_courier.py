@@ -480,3 +480,22 @@ courier.main({str(outbox)!r}, {str(tmp_path)!r})
     assert json.loads(path.read_text())["tries"] == 0
     assert courier.waiting(str(outbox)) == [path.name]
     assert all(name.startswith(".") or name in {"log", path.name} for name in os.listdir(outbox))
+
+
+def test_what_is_dropped_by_hand_is_told_to_nobody(outbox: Path, tmp_path: Path) -> None:
+    """All that waits for that receiver, nothing of another, and nothing that came after the wish, which it outlives."""
+    wrong = ("/no/such/program",)
+    for number in (1, 2):
+        put(outbox, number, "m1", *wrong)
+    put(outbox, 3, "m1", *teller(tmp_path))
+    mark = outbox / (courier.DROP + courier.whom({"command": list(wrong)}))
+    mark.touch()
+    later = put(outbox, 4, "m4", *wrong, since=time.time() + 5)
+    names = courier.waiting(str(outbox))
+    assert courier.a_round(str(outbox), names, str(tmp_path), {})
+
+    assert told(tmp_path) == [3]
+    assert courier.waiting(str(outbox)) == [later.name]
+    assert not mark.exists()
+    assert not (outbox / courier.MISSED).exists()
+    assert "/no/such/program: 2 dropped by hand" in (outbox / "log").read_text()
