@@ -188,7 +188,7 @@ def test_every_key_of_json_is_described(checkout: Path, capfd: pytest.CaptureFix
         "service": ask("service", "install", "--yes") | ask("service", "status") | ask("service", "remove", "--yes"),
         "cancel": ask("cancel", "waits") | ask("cancel", "*", "--yes"),
         "guard": ask("guard"),
-        "notify": ask("notify", "list") | ask("notify", "secret"),
+        "notify": ask("notify", "list") | ask("notify", "drop") | ask("notify", "secret"),
         "hook": ask("hook", "install", "git-pre-push", "--yes")
         | ask("hook", "list")
         | ask("hook", "remove", "mcp", "--yes"),

@@ -33,18 +33,23 @@ _counter = itertools.count()
 @contextlib.contextmanager
 def change(folders: Folders, *, patience: float = PATIENCE_S) -> Iterator[None]:
     """Hold `.mutate.flock`. Raises QueueLocked after `patience` seconds, LocksUnsupported, Refused."""
+    with with_afterwards(), _held(folders, patience):
+        yield
+
+
+@contextlib.contextmanager
+def _held(folders: Folders, patience: float) -> Iterator[None]:
     path = f"{folders.checkout.queue}/{MUTATE_FLOCK}"
     try:
         fd = open_lock_file(MUTATE_FLOCK, folders.queue)
     except OSError as fault:
         raise atomic.store_fault(path, fault) from fault
-    with with_afterwards():
-        try:
-            _lock(fd, path, patience)
-            folders.forget()
-            yield
-        finally:
-            os.close(fd)  # nothing inherits this descriptor, so closing frees it
+    try:
+        _lock(fd, path, patience)
+        folders.forget()
+        yield
+    finally:
+        os.close(fd)  # nothing inherits this descriptor, so closing frees it
 
 
 @contextlib.contextmanager
