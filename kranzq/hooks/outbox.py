@@ -134,7 +134,7 @@ class Outbox:
             text=True,
             check=False,
         )
-        if done.returncode != 0:
+        if done.returncode != 0 or not done.stdout:  # with SIGCHLD ignored each child seems to end with 0
             return f"the courier ended with {done.returncode}"
         why = json.loads(done.stdout)
         if why is None:
