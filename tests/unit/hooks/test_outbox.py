@@ -79,7 +79,9 @@ def test_what_found_no_room_was_not_said(tmp_path: Path, monkeypatch: pytest.Mon
         assert [json.loads(file.read_text())["mission"] for file in files(one)] == ["second"]
 
 
-@pytest.mark.parametrize("command", [("https://chat.example.org/a/secret?key=1",), ("http://chat.example.org",), ("notify", "a b")])
+@pytest.mark.parametrize(
+    "command", [("https://chat.example.org/a/secret?key=1",), ("http://chat.example.org",), ("notify", "a b")]
+)
 def test_outbox_and_courier_agree_on_receivers(command: tuple[str, ...]) -> None:
     """Each has the rules by itself: what is a URL, what of it is shown, and the mark of a receiver."""
     as_read = json.loads(json.dumps(command))
