@@ -82,7 +82,7 @@ def test_each_hook_is_told_once(lab: Laboratory) -> None:
 
 def test_a_daemon_tells_while_the_mission_runs_and_spares_its_courier(lab: Laboratory) -> None:
     """`started` does not wait for the end, a slow hook for no turn, and no courier is taken for a leftover."""
-    configure(lab, "sh", "-c", f'sleep 0.3; exec "$@" < /dev/stdin >> {lab.notes}/events', "sh", "cat")
+    configure(lab, "sh", "-c", f'sleep 0.1; exec "$@" < /dev/stdin >> {lab.notes}/events', "sh", "cat")
     daemon = lab.daemon()
     lab.run("enqueue", "m1", "--", *lab.alone("m1", 60))
     hears(lab, 2)
