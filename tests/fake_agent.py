@@ -91,7 +91,7 @@ class Agent:
     def limit_named(self, value: str) -> None:
         """As `limit`, with exit code 0 and a time from which on it may be tried again."""
         if self.is_limited(int(value)):
-            self.not_before("0.05")
+            self.not_before("1")  # a time that is over before its end is recorded would be none
             self.exit("0")
 
     def is_limited(self, times: int) -> bool:

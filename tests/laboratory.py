@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import secrets
 import signal
 import subprocess
@@ -65,6 +66,12 @@ def wait_for(condition: Callable[[], T], what: str, *, seconds: float = PATIENCE
 def is_alive(pid: int) -> bool:
     """Whether a process is there and no zombie."""
     return state_of(pid) not in {None, "Z", "X"}
+
+
+def listens(pid: int, number: int = signal.SIGTERM) -> bool:
+    """Whether a process has something of its own to do when a signal comes: until then it would just die of it."""
+    found = re.search(rb"^SigCgt:\s*([0-9a-f]+)$", _read(f"/proc/{pid}/status"), re.MULTILINE)
+    return found is not None and bool(int(found[1], 16) >> (number - 1) & 1)
 
 
 def state_of(pid: int) -> str | None:
@@ -154,14 +161,16 @@ class Laboratory:
     def daemon(
         self, *flags: str, before: Sequence[str] = (), env: dict[str, str] | None = None
     ) -> subprocess.Popen[bytes]:
-        """Start a daemon and wait until it has said who it is."""
+        """Start a daemon and wait until it has said who it is, and, where its pid is known, obeys signals."""
         said = self.read(self.queue / ".daemon.json")
         process = self.start([*before, *self.command("daemon", *flags)], env=env)
 
         def ready() -> bool:
             assert process.poll() is None, self.log()
             now = self.read(self.queue / ".daemon.json")
-            return now is not None and now != said and (bool(before) or now["process"]["pid"] == process.pid)
+            if now is None or now == said:
+                return False
+            return bool(before) or (now["process"]["pid"] == process.pid and listens(process.pid))
 
         wait_for(ready, "the daemon says who it is")
         return process
@@ -232,10 +241,10 @@ class Laboratory:
 
     def assert_nothing_left(self) -> None:
         """All is drained: no entry, no claim, no lock, no record of a holder, no process, no overlap."""
-        wait_for(lambda: not self.processes(), f"all processes are gone: {self.processes()}", seconds=10)
+        wait_for(lambda: not self.processes(), f"all processes are gone: {self.processes()}")
+        wait_for(self.is_free, "the kernel has freed what they held")  # of a dying one the marks go before the locks
 
         assert self.entries() == []
-        assert self.is_free()
         left = [name for name in os.listdir(self.queue) if name in {".busy.json", ".repo.busy.lock", ".mutate.lock"}]
         assert left == []
         assert not [line for line in self.told() if line.startswith("overlap")]
@@ -246,20 +255,20 @@ class Laboratory:
         if number == signal.SIGKILL:
             process.wait(PATIENCE)
 
+    def kill_all(self) -> bool:
+        """Kill whatever lives in this laboratory; whether nothing did. To be repeated: some may fork meanwhile."""
+        left = self.processes()
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        return not left
+
     def close(self) -> None:
         """End everything that was started here, and whatever came of it."""
         for process in self.started:
             process.kill()
             process.wait(PATIENCE)
-        for _ in range(200):
-            left = self.processes()
-            if not left:
-                return
-            for pid in left:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-            time.sleep(0.01)
-        raise AssertionError(f"processes that do not end: {self.processes()}")
+        wait_for(self.kill_all, "everything that was started here is gone")
 
     def __enter__(self) -> Self:
         return self

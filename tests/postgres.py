@@ -20,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -143,16 +143,16 @@ class Server:
         pid = self.pid
         if pid is None:
             return
+        os.kill(pid, signal.SIGSTOP)  # or what it forks now would be missed, and keep its memory from the next server
+        _until(lambda: _state(pid) in {"T", *_GONE}, f"the server does not stand still: {pid}")
         children = _children(pid)
-        os.kill(pid, number)
+        for one in (number, signal.SIGCONT):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, one)
         process = _STARTED.pop(self.folder, None)
         if process is not None:
             process.wait(PATIENCE_S)
-        deadline = time.monotonic() + PATIENCE_S
-        while any(_lives(one) for one in (pid, *children)):
-            if time.monotonic() > deadline:
-                raise RuntimeError(f"the server does not end: {pid}")
-            time.sleep(0.01)
+        _until(lambda: all(_state(one) in _GONE for one in (pid, *children)), f"the server does not end: {pid}")
 
     def _is_ready(self) -> bool:
         try:
@@ -162,6 +162,7 @@ class Server:
         return len(lines) > 7 and lines[7].strip() == "ready"
 
 
+_GONE = frozenset({"", "Z", "X"})
 _STARTED: dict[Path, subprocess.Popen[bytes]] = {}
 _NUMBERS = itertools.count(1)
 
@@ -312,11 +313,20 @@ def _began(pid: int) -> str:
         return ""
 
 
-def _lives(pid: int) -> bool:
+def _state(pid: int) -> str:
+    """The letter of its state, empty when there is no such process."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[0] not in {"Z", "X"}
+        return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[0]
     except OSError:
-        return False
+        return ""
+
+
+def _until(condition: Callable[[], bool], fault: str) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        if time.monotonic() > deadline:
+            raise RuntimeError(fault)
+        time.sleep(0.01)
 
 
 def _children(pid: int) -> list[int]:

@@ -4,10 +4,24 @@ from __future__ import annotations
 
 import os
 import random
+import sys
 import time
 from pathlib import Path
 
 from tests.laboratory import PATIENCE, Laboratory, is_alive, wait_for
+
+PATIENT = """
+import sys
+from kranzq.model import policy
+policy.BACKOFF_FIRST_S = policy.BACKOFF_MOST_S = 3600.0
+from kranzq.cli.main import run
+sys.exit(run(sys.argv[1:]))
+"""
+
+
+def patient(lab: Laboratory, *words: str) -> list[str]:
+    """The words that run a verb whose pauses are so long that what runs has not been paused for."""
+    return [sys.executable, "-c", PATIENT, *lab.words(*words)]
 
 
 def configure(text: str) -> None:

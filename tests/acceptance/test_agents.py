@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from tests.agents import KRANZQ, Agents, send
-from tests.laboratory import is_alive, wait_for
+from tests.laboratory import PATIENCE, is_alive, listens, wait_for
+from tests.scenes import passes
 
 pytestmark = pytest.mark.slow
 
@@ -128,7 +129,7 @@ def test_it_goes_on_for_ever_until_it_is_told_to_stop(agents: Agents) -> None:
     wait_for(lambda: agents.item("three")["state"] == "done", "what came later is done")
     agent.terminate()
 
-    assert agent.wait(20) == 0
+    assert agent.wait(PATIENCE) == 0
     assert (agents.notes / "order").read_text().split() == ["two", "one", "three"]
 
 
@@ -150,7 +151,7 @@ def test_the_first_signal_lets_the_command_end(agents: Agents) -> None:
     agent.terminate()
     (agents.notes / "release").touch()
 
-    assert agent.wait(20) == 0
+    assert agent.wait(PATIENCE) == 0
     assert (agents.item("one")["state"], agents.item("two")["state"]) == ("done", "open")
 
 
@@ -163,11 +164,10 @@ def test_the_second_signal_ends_the_whole_command_and_gives_the_item_back(agents
     tree = agents.tree(agent)
     agent.terminate()
     wait_for(lambda: "once more" in agents.log(), "it says that it waits")
-    heard_at = time.monotonic()
-    wait_for(lambda: time.monotonic() > heard_at + 0.6, "a second signal is no echo of the first")
+    passes(0.6)  # a second signal is no echo of the first
     agent.send_signal(second)
 
-    assert agent.wait(20) == 128 + second
+    assert agent.wait(PATIENCE) == 128 + second
     assert not any(is_alive(pid) for pid in tree)
     item = agents.item("one")
     assert (item["state"], item["attempts"], item["declined"]) == ("open", 1, 1)
@@ -191,13 +191,14 @@ def test_a_cancelled_item_ends_its_command(agents: Agents) -> None:
 def test_b66_a_job_longer_than_its_lease_is_started_once(agents: Agents) -> None:
     """Its heartbeats keep it, while another agent asks for work all the time."""
     enqueue(agents)
-    first = agents.start("--lease", "5s", "--exec", *agents.alone("one", 9))
+    first = agents.start("--lease", "10s", "--exec", *agents.alone("one", 11))
     wait_for(lambda: agents.told("start", "one"), "it runs")
-    other = agents.start("--forever", "--lease", "5s", "--exec", *agents.alone("one", 0.1))
+    other = agents.start("--forever", "--lease", "10s", "--exec", *agents.alone("one", 0.1))
+    wait_for(lambda: listens(other.pid), "the other one has begun")
 
     assert first.wait(60) == 0, agents.log()
     other.terminate()
-    assert other.wait(20) == 0
+    assert other.wait(PATIENCE) == 0
     assert agents.told("start", "one") == 1
     assert agents.attempts("one") == ["done"]
 
@@ -206,14 +207,14 @@ def test_b66_a_job_longer_than_its_lease_is_started_once(agents: Agents) -> None
 def test_b66_without_heartbeats_another_starts_after_the_lease_and_never_beside(agents: Agents) -> None:
     """The agent stands still. Its keeper ends the command in time, and the one that comes back is told."""
     enqueue(agents)
-    first = agents.start("--lease", "3s", "--exec", *agents.alone("one", 60), log="first")
+    first = agents.start("--lease", "8s", "--exec", *agents.alone("one", 60), log="first")
     wait_for(lambda: agents.told("start", "one"), "it runs")
     send([first.pid], signal.SIGSTOP)
     other = agents.start("--wait", "60s", "--exec", *agents.alone("one", 0.1), log="other")
 
     assert other.wait(60) == 0, agents.log("other")
     send([first.pid], signal.SIGCONT)
-    assert first.wait(20) == 4, agents.log("first")
+    assert first.wait(PATIENCE) == 4, agents.log("first")
     assert (agents.told("start", "one"), agents.told("overlap", "one")) == (2, 0)
     assert agents.attempts("one") == ["lapsed", "done"]
 
@@ -247,18 +248,16 @@ def test_b67_neither_a_stuck_reader_nor_a_greedy_command_costs_the_lease(agents:
 def test_b70_after_a_sleep_of_all_the_lease_is_renewed_and_the_work_goes_on(agents: Agents) -> None:
     """Agent, keeper and command stand still for three leases, as on a suspended host: one run, which ends well."""
     enqueue(agents)
-    agent = agents.start("--lease", "2s", "--exec", *agents.alone("one", 600))
+    agent = agents.start("--lease", "5s", "--exec", *agents.alone("one", 600))
     wait_for(lambda: agents.told("start", "one"), "it runs")
     everything = [agent.pid, *agents.tree(agent)]
     send(everything, signal.SIGSTOP)
-    asleep_until = time.monotonic() + 6
-    wait_for(lambda: time.monotonic() > asleep_until, "three leases pass")
+    passes(15)
     send(everything[::-1], signal.SIGCONT)
-    awake_until = time.monotonic() + 3
-    wait_for(lambda: time.monotonic() > awake_until, "what would end it has had its time")
+    passes(6)  # what would end it has had its time
     (agents.notes / "release").touch()
 
-    assert agent.wait(20) == 0, agents.log()
+    assert agent.wait(PATIENCE) == 0, agents.log()
     assert agents.told("start", "one") == 1
     assert agents.item("one")["state"] == "done"
 
@@ -267,14 +266,14 @@ def test_b70_after_a_sleep_of_all_the_lease_is_renewed_and_the_work_goes_on(agen
 def test_b70_a_sleeper_that_lost_its_claim_is_stopped(agents: Agents) -> None:
     """While it slept another took the item: it finds out first thing, and ends its command."""
     enqueue(agents)
-    agent = agents.start("--lease", "2s", "--exec", *agents.alone("one", 600))
+    agent = agents.start("--lease", "6s", "--exec", *agents.alone("one", 600))
     wait_for(lambda: agents.told("start", "one"), "it runs")
     everything = [agent.pid, *agents.tree(agent)]
     send(everything, signal.SIGSTOP)
     agents.run("claim", "--wait", "30s", "--agent", "another")
     send(everything[::-1], signal.SIGCONT)
 
-    assert agent.wait(20) == 4, agents.log()
+    assert agent.wait(PATIENCE) == 4, agents.log()
     assert not any(is_alive(pid) for pid in everything[1:])
     assert (agents.item("one")["claimed_by"], agents.item("one")["attempts"]) == ("another", 2)
 
@@ -286,7 +285,7 @@ def test_b72_a_payload_that_kills_its_agent_is_tried_three_times(agents: Agents)
     enqueue(agents)
     kill = f'echo x >> {agents.notes}/claims; kill -9 "$(cut -d " " -f 4 "/proc/$PPID/stat")"; exec sleep 1000'
     for number in range(1, 4):
-        agent = agents.start("--wait", "30s", "--lease", "1s", "--exec", "sh", "-c", kill)
+        agent = agents.start("--wait", "30s", "--lease", "4s", "--exec", "sh", "-c", kill)
         assert agent.wait(40) == -signal.SIGKILL, agents.log()
         assert agents.item("one")["attempts"] == number
     wait_for(lambda: agents.ask("recover")["failed"] == ["one"], "its last lease is over")
@@ -302,7 +301,7 @@ def test_b72_a_payload_that_kills_its_agent_is_tried_three_times(agents: Agents)
 def test_the_command_of_a_killed_agent_ends_before_its_lease(agents: Agents) -> None:
     """Nobody renews any more, so the keeper ends it; the next one starts alone."""
     enqueue(agents)
-    agent = agents.start("--lease", "3s", "--exec", *agents.alone("one", 600))
+    agent = agents.start("--lease", "8s", "--exec", *agents.alone("one", 600))
     wait_for(lambda: agents.told("start", "one"), "it runs")
     tree = agents.tree(agent)
     agent.kill()

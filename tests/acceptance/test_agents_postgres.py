@@ -11,7 +11,8 @@ import pytest
 
 from tests import postgres
 from tests.agents import Agents
-from tests.laboratory import wait_for
+from tests.laboratory import PATIENCE, listens, wait_for
+from tests.scenes import passes
 
 pytestmark = pytest.mark.slow
 
@@ -53,10 +54,11 @@ def test_each_item_goes_to_one_of_them(agents: Agents, postgres_url: str, monkey
         for number in range(3)
     ]
     wait_for(lambda: agents.ask("stats")["states"]["done"] == 12, f"all are done: {agents.log()}")
+    wait_for(lambda: all(listens(one.pid) for one in started), "the last one has begun, perhaps when all was done")
     for one in started:
         one.terminate()
 
-    assert [one.wait(30) for one in started] == [0, 0, 0]
+    assert [one.wait(PATIENCE) for one in started] == [0, 0, 0]
     assert sorted((agents.notes / "ran").read_text().split()) == sorted(f"i{number}" for number in range(12))
 
 
@@ -78,12 +80,12 @@ def test_what_cannot_be_handed_in_is_handed_in_later(agents: Agents, server: pos
 @pytest.mark.timeout(120)
 def test_b66_a_server_that_is_away_for_half_a_lease_costs_no_run(agents: Agents, server: postgres.Server) -> None:
     """Renewals fail meanwhile and are tried again; when it is back the lease is confirmed, and the work goes on."""
-    agent = at_work(agents, lease="15s")
+    agent = at_work(agents, lease="24s")
     began = time.monotonic()
     server.kill()
-    wait_for(lambda: time.monotonic() > began + 6.5, "a renewal was due and failed")
+    passes(began + 10 - time.monotonic())  # a renewal was due and failed
     server.start()
-    wait_for(lambda: time.monotonic() > began + 16, "the lease that it began with is over")
+    passes(began + 25 - time.monotonic())  # the lease that it began with is over
     (agents.notes / "release").touch()
 
     assert agent.wait(60) == 0, agents.log()
@@ -95,12 +97,12 @@ def test_b66_a_server_that_is_away_for_half_a_lease_costs_no_run(agents: Agents,
 @pytest.mark.timeout(120)
 def test_b67_a_server_that_stays_away_ends_the_command_in_time(agents: Agents, server: postgres.Server) -> None:
     """Nobody can tell any more whose item it is: the command is gone before the lease is over."""
-    agent = at_work(agents, lease="6s")
+    agent = at_work(agents, lease="16s")
     tree = agents.tree(agent)
     began = time.monotonic()
     server.kill()
     wait_for(lambda: len(agents.tree_now(agent)) == 0, f"it is ended: {tree}")
-    assert time.monotonic() - began < 6 + 2, "renewed at most once since, and ended within the lease"
+    assert time.monotonic() - began < 16 + 2, "renewed at most once since, and ended within the lease"
     server.start()
 
     assert agent.wait(60) == 75, agents.log()

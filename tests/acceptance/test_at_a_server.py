@@ -21,6 +21,7 @@ from kranzq.mcp.caller import Here
 from kranzq.mcp.remote import RemoteCaller
 from kranzq.mcp.serving import tool_server
 from kranzq.model.agents import Scope
+from tests.laboratory import PATIENCE
 from tests.mcp_agents import a_whole_life, over, stdio
 from tests.servers import Served
 
@@ -302,7 +303,8 @@ def test_a_holder_outlives_its_server(tmp_path_factory: pytest.TempPathFactory) 
 
     try:
         server.start()
-        with RemoteStore(Client(f"unix:{server.socket}", server.agent("ann"))) as store:
+        client = Client(f"unix:{server.socket}", server.agent("ann"), patience_s=2 * PATIENCE)  # more than a start has
+        with RemoteStore(client) as store:
             me = store.me().holder
             made = store.enqueue(work.NewItem("t", "p"))
             claim = killed_before(lambda: store.claim(me))

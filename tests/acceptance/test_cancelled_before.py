@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.factories import kranz_entry
-from tests.laboratory import Laboratory, laboratory, wait_for
+from tests.laboratory import PATIENCE, Laboratory, laboratory, wait_for
 
 
 @pytest.fixture
@@ -105,7 +105,7 @@ def test_whoever_waits_is_told_at_once(lab: Laboratory) -> None:
     wait_for(lab.entries, "it is enqueued")
     lab.run("cancel", "m1", "--why", "not now")
 
-    assert lab.started[-1].wait(20) == 1
+    assert lab.started[-1].wait(PATIENCE) == 1
     assert "run 1 cancelled, before it began" in lab.log("waits")
 
 
@@ -116,7 +116,7 @@ def test_a_run_that_goes_on_keeps_the_last_word(lab: Laboratory) -> None:
     lab.keeper("m1")
     lab.run("enqueue", "m1", "--again", "--", *lab.alone("m1"))
     lab.run("cancel", "m1", "--wait")
-    drain.wait(20)
+    drain.wait(PATIENCE)
 
     assert lab.outcomes("m1") == ["cancelled"]
     assert lab.records("m1")[0].process is not None
@@ -125,7 +125,7 @@ def test_a_run_that_goes_on_keeps_the_last_word(lab: Laboratory) -> None:
 def test_one_that_waited_for_its_next_try_began_before(lab: Laboratory) -> None:
     """Its last end is *cancelled*, and says that it had run."""
     lab.run("enqueue", "m1", "--retries", "3", "--", "false")
-    lab.run("drain", code=None)
+    lab.run("drain", "--once", code=None)
     lab.run("cancel", "m1")
 
     assert lab.outcomes("m1") == ["failed", "cancelled"]

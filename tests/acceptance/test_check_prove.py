@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kranzq.prove.scratch import scratch
-from tests.laboratory import Laboratory, wait_for
+from tests.laboratory import PATIENCE, Laboratory, wait_for
 
 pytestmark = [pytest.mark.slow, pytest.mark.crash]
 
@@ -57,5 +57,5 @@ def test_a_proof_that_is_told_to_end_clears_up(lab: Laboratory, number: signal.S
     process = lab.start(lab.command("check", "--prove", "--seconds", "60"))
     wait_for(lambda: "one holder" in lab.log("log"), "the first trial has ended")
     process.send_signal(number)
-    assert process.wait(30) == 128 + number
+    assert process.wait(PATIENCE) == 128 + number
     assert list((lab.root / ".kranz").glob(".kranzq-prove-*")) == []

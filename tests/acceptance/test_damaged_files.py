@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.laboratory import Laboratory, laboratory, wait_for
+from tests.laboratory import PATIENCE, Laboratory, laboratory, wait_for
 
 DEEP = b"[" * 8000
 
@@ -28,14 +28,26 @@ def _put(content: bytes) -> Callable[[Path], None]:
     return put
 
 
+def _instead(path: Path, make: Callable[[Path], None]) -> None:
+    """Have something made in the place of a file that a daemon may write again at any moment."""
+
+    def is_made() -> bool:
+        path.unlink(missing_ok=True)
+        try:
+            make(path)
+        except FileExistsError:
+            return False
+        return True
+
+    wait_for(is_made, f"it is in the place of {path.name}")
+
+
 def _folder(path: Path) -> None:
-    path.unlink(missing_ok=True)
-    path.mkdir()
+    _instead(path, Path.mkdir)
 
 
 def _link(path: Path) -> None:
-    path.unlink(missing_ok=True)
-    path.symlink_to("/nowhere")
+    _instead(path, lambda one: one.symlink_to("/nowhere"))
 
 
 DAMAGES = {"empty": _put(b""), "torn": _put(b'{"process": {"pi'), "deep": _put(DEEP), "folder": _folder, "link": _link}
@@ -88,4 +100,4 @@ def test_a_daemon_mends_its_record(lab: Laboratory, damage: Callable[[Path], Non
 
     wait_for(lambda: (lab.read(lab.queue / ".daemon.json") or {}).get("process"), "the record is whole again")
     lab.run("stop")
-    assert daemon.wait(10) == 0
+    assert daemon.wait(PATIENCE) == 0

@@ -8,12 +8,12 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
-from tests.laboratory import REPO, Laboratory, is_alive, state_of, wait_for
+from tests.laboratory import PATIENCE, REPO, Laboratory, is_alive, state_of, wait_for
+from tests.trials import are_settled
 
 pytestmark = pytest.mark.slow
 ESCAPES = """
@@ -30,12 +30,11 @@ def started(lab: Laboratory, mission: str) -> None:
     wait_for(lambda: lab.count("start", mission), f"{mission} runs: {lab.log()}")
 
 
-def settled(lab: Laboratory, *missions: str, seconds: float = 20) -> None:
-    """Wait until the last run of each mission has ended and nothing waits."""
+def settled(lab: Laboratory, *missions: str) -> None:
+    """Wait until the last run of each mission has ended, its fate was carried out and nothing waits."""
     wait_for(
-        lambda: not lab.entries() and all(lab.outcomes(mission) for mission in missions),
+        lambda: are_settled(lab, *missions) and not lab.entries(),
         f"{missions} are settled: {lab.log()}",
-        seconds=seconds,
     )
 
 
@@ -73,11 +72,9 @@ def test_b01_daemon_and_keeper_killed_together_are_mended_by_the_next_daemon_at_
     first.wait()
     lab.enqueue("m2", priority=2)
     lab.release()
-    began = time.monotonic()
     lab.daemon()
     settled(lab, "m1", "m2")
 
-    assert time.monotonic() - began < 15
     assert [line for line in lab.told() if line.startswith("start")] == ["start m1", "start m1", "start m2"]
     assert lab.outcomes("m1") == ["interrupted", "succeeded"]
     assert not [line for line in lab.told() if "overlap" in line]
@@ -93,7 +90,7 @@ def test_everything_that_a_killed_mission_started_is_gone_before_it_runs_again(l
 
     try:
         first = lab.daemon()
-        wait_for(lambda: len(sleepers()) >= 3, "all of it runs")
+        wait_for(lambda: len(sleepers()) >= 3 and lab.told(), "all of it runs, and it has told so")
         keeper = lab.keeper("m1")
         os.kill(first.pid, signal.SIGKILL)
         os.kill(keeper, signal.SIGKILL)
@@ -130,7 +127,7 @@ def test_a_term_to_the_keeper_puts_the_mission_back_uncounted(lab: Laboratory) -
     wait_for(lambda: lab.count("start", "m1") == 2, "it runs again")
     lab.release()
 
-    assert process.wait(20) == 0
+    assert process.wait(PATIENCE) == 0
     assert lab.outcomes("m1") == ["interrupted", "succeeded"]
     assert lab.records("m1")[0].counted is False
 
@@ -146,7 +143,7 @@ def test_a_stopped_machine_never_makes_a_mission_failed(lab: Laboratory, on_stop
     assert mission is not None
     for pid in (mission[0], daemon.pid, keeper):
         os.kill(pid, signal.SIGTERM)
-    daemon.wait(20)
+    daemon.wait(PATIENCE)
 
     assert daemon.returncode == 0
     assert lab.outcomes("m1") == ["interrupted"]
@@ -194,7 +191,7 @@ def test_ends_that_nobody_watched_are_settled_by_the_next_drain(lab: Laboratory)
     wait_for((ends / "m1/dispatch/001/exit.json").exists, "m1 has ended")
     lab.run("drain", code=0)
     (lab.notes / "release").unlink()
-    lab.enqueue("m2", *lab.alone("m2", 60), timeout_seconds=1.0)
+    lab.enqueue("m2", *lab.alone("m2", 60), timeout_seconds=3.0)
     second = lab.daemon()
     started(lab, "m2")
     lab.kill(second)
@@ -227,8 +224,8 @@ def test_a_mission_that_cleans_the_checkout_stays_alone_in_it(lab: Laboratory, v
         process.send_signal(signal.SIGTERM)
 
     assert once.returncode == 4
-    assert process.wait(20) == (0 if verb == "daemon" else 1)
-    assert other.wait(20) == 0
+    assert process.wait(PATIENCE) == (0 if verb == "daemon" else 1)
+    assert other.wait(PATIENCE) == 0
     assert lab.told() == ["start m1", "end m1", "start m2", "end m2"]
     assert "m1 failed" in lab.log()
     lab.assert_nothing_left()
@@ -289,7 +286,7 @@ def test_b17_the_whole_tree_of_a_mission_ends_with_it(lab: Laboratory, how: str)
     config = Path(os.environ["XDG_CONFIG_HOME"]) / "kranzq"
     config.mkdir(parents=True)
     (config / "config.toml").write_text("[mission]\ngrace_seconds = 0.5\n")
-    lab.enqueue("m1", "/bin/sh", "-c", script, timeout_seconds=1.5 if how == "timeout" else None)
+    lab.enqueue("m1", "/bin/sh", "-c", script, timeout_seconds=4.0 if how == "timeout" else None)
     daemon = lab.daemon()
     started(lab, "m1")
     lab.keeper("m1")
@@ -312,10 +309,8 @@ def test_b19_a_background_child_with_the_output_does_not_hold_up_the_end(lab: La
     lab.enqueue("m1", "/bin/sh", "-c", "echo ok; sleep 300 & exit 0")
     lab.enqueue("m2", "/bin/sh", "-c", "head -c 20000000 /dev/zero >&2")
     lab.enqueue("m3", "/bin/sh", "-c", f"exec >&- 2>&-; sleep 0.3; echo end m3 >> {lab.notes}/told")
-    began = time.monotonic()
     lab.run("drain")
 
-    assert time.monotonic() - began < 20
     assert [lab.outcomes(one) for one in ("m1", "m2", "m3")] == [["succeeded"]] * 3
     runs = lab.root / ".kranz/missions"
     assert (runs / "m1/dispatch/001/output.log").read_bytes() == b"ok\n"
@@ -329,7 +324,7 @@ def test_b24_bytes_that_are_no_text_are_kept_and_shown(lab: Laboratory) -> None:
     lab.enqueue("m1", "/bin/sh", "-c", f"printf '{octal}'; head -c 3000000 /dev/zero | tr '\\0' x; exit 7")
     lab.run("drain", code=1)
     output = (lab.root / ".kranz/missions/m1/dispatch/001/output.log").read_bytes()
-    shown = subprocess.run(lab.command("logs", "m1"), cwd=REPO, capture_output=True, check=False, timeout=30)
+    shown = subprocess.run(lab.command("logs", "m1"), cwd=REPO, capture_output=True, check=False, timeout=PATIENCE)
     runs = json.loads(lab.run("history", "--json").stdout)["runs"]
 
     assert output.startswith(b"\xff\xfe\x80\0\n\xf0\x9fx\n")

@@ -17,8 +17,8 @@ from kranzq.model.entry import Entry, Own, render
 from kranzq.model.ids import MissionId
 from kranzq.trust.mac import sign
 from kranzq.wiring import trusting
-from tests.laboratory import REPO, Laboratory, wait_for
-from tests.scenes import begun, configure, through
+from tests.laboratory import PATIENCE, REPO, Laboratory, wait_for
+from tests.scenes import begun, configure, passes, through
 
 pytestmark = pytest.mark.slow
 DEAF = """
@@ -58,7 +58,7 @@ def test_b27_whatever_is_enqueued_while_a_daemon_starts_is_seen(lab: Laboratory)
         wait_for(lambda: not lab.entries(), "it is settled")
         process.send_signal(signal.SIGTERM)
 
-        assert process.wait(20) == 0
+        assert process.wait(PATIENCE) == 0
 
 
 @pytest.mark.parametrize("how", ["rename", "from elsewhere", "link", "write", "write slowly", "editor"])
@@ -74,7 +74,7 @@ def test_b29_an_entry_runs_once_however_it_is_published(lab: Laboratory, how: st
     if how == "write slowly":
         with target.open("wb", buffering=0) as file:
             file.write(data[:100])
-            os.fsync(file.fileno())
+            passes(0.1)  # not longer: what stays half a file for two seconds is a broken one
             file.write(data[100:])
     elif how in {"write", "editor"}:
         target.write_bytes(data)
@@ -153,12 +153,12 @@ def test_a_daemon_that_polls_is_at_rest_while_a_kranz_has_the_checkout(lab: Labo
     lab.enqueue("m1")
     wait_for(lambda: "kranz's busy lock" in lab.log(), "it waits")
     before, began = psutil.Process(daemon.pid).cpu_times(), time.monotonic()
-    wait_for(lambda: time.monotonic() > began + 3, "three seconds")
-    after = psutil.Process(daemon.pid).cpu_times()
+    passes(3)
+    after, took = psutil.Process(daemon.pid).cpu_times(), time.monotonic() - began
     lock.unlink()
     through(lab, "m1")
 
-    assert after.user + after.system - before.user - before.system < 0.3
+    assert after.user + after.system - before.user - before.system < 0.1 * took
 
 
 def test_b33_a_watch_that_never_tells_costs_no_more_than_the_timer(lab: Laboratory) -> None:
@@ -197,15 +197,16 @@ def test_b34_a_checkout_that_is_away_starts_nothing_until_it_is_back(lab: Labora
     configure("[daemon]\nscan_seconds = 0.3\n")
     lab.daemon()
     away = lab.root.parent / "away"
+    said = "is gone or another directory now"  # a turn that was under way may say it in words of its own
     lab.root.rename(away)
-    wait_for(lambda: "is gone" in lab.log(), "it says that the checkout is gone")
+    wait_for(lambda: said in lab.log(), "it says that the checkout is gone")
     made = lab.root.exists()
     away.rename(lab.root)
     lab.enqueue("m1")
     begun(lab)
 
     assert not made
-    assert lab.log().count("is gone") == 1
+    assert lab.log().count(said) == 1
 
 
 @pytest.mark.parametrize("how", ["renamed", "queue removed"])

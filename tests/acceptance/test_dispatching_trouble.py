@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import signal
@@ -11,11 +12,12 @@ import time
 from functools import partial
 from pathlib import Path
 
+import psutil
 import pytest
 
 from kranzq.model.clock import seconds_of
-from tests.laboratory import REPO, Laboratory, is_alive, wait_for
-from tests.scenes import abandoned, begun, configure, passes, through
+from tests.laboratory import PATIENCE, REPO, Laboratory, is_alive, wait_for
+from tests.scenes import abandoned, begun, configure, passes, patient, through
 
 pytestmark = pytest.mark.slow
 FULL = """
@@ -27,7 +29,7 @@ subprocess.run(["mount", "-t", "tmpfs", "-o", "size=192k,mode=755", "none", kran
 def kranzq(*words):
     return subprocess.run([*python, "-C", root, *words], capture_output=True, text=True, stdin=subprocess.DEVNULL)
 def until(condition, what):
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 30
     while not condition():
         if time.monotonic() > deadline: raise SystemExit("not in time: " + what)
         time.sleep(0.02)
@@ -51,13 +53,13 @@ found |= {"told full": told(), "still there": entries()}
 clear()
 daemon = subprocess.Popen([*python, "-C", root, "daemon"], stdout=open(notes + "/log", "ab"), stderr=subprocess.STDOUT)
 until(lambda: "start m1" in told(), "m1 runs")
-time.sleep(0.2)
+exit_json = os.path.join(kranz, "missions/m1/dispatch/001/exit.json")
+run_json = exit_json.replace("exit", "run")
+until(lambda: json.load(open(run_json))["state"] == "running", "that it runs is recorded")
 fill()
 open(notes + "/release", "w").close()
-exit_json = os.path.join(kranz, "missions/m1/dispatch/001/exit.json")
 until(lambda: os.path.exists(exit_json) and "survivors" in json.load(open(exit_json)), "the end is recorded")
 clear()
-run_json = exit_json.replace("exit", "run")
 until(lambda: json.load(open(run_json))["state"] == "ended", "the end is settled")
 found["outcome"] = json.load(open(run_json))["outcome"]
 until(lambda: not entries(), "nothing waits")
@@ -74,7 +76,7 @@ found["enqueue again"] = kranzq("enqueue", "m3", *alone("m3", 0, 0)).returncode
 until(lambda: "end m3" in told(), "m3 runs")
 until(lambda: not entries(), "m3 is settled")
 kranzq("stop")
-found |= {"stopped": daemon.wait(20), "told": told()}
+found |= {"stopped": daemon.wait(30), "told": told()}
 found["temporary"] = [name for name in names() if name.endswith(".tmp")]
 print(json.dumps(found))
 """
@@ -107,8 +109,7 @@ def test_b38_a_run_record_that_is_broken_counts_as_none(lab: Laboratory, content
     os.kill(keeper, signal.SIGKILL)
     wait_for(lambda: not is_alive(keeper), "the keeper is gone")
     (lab.root / ".kranz/missions/m1/dispatch/001/run.json").write_bytes(content)
-    for pid in lab.processes():
-        os.kill(pid, signal.SIGKILL)
+    wait_for(lab.kill_all, "what it left is gone")
     lab.release()
     lab.run("drain")
 
@@ -128,7 +129,7 @@ def test_b38_broken_files_of_a_dispatcher_stop_nobody(lab: Laboratory, name: str
     through(lab, "m2")
     lab.run("stop")
 
-    assert daemon.wait(10) == 0
+    assert daemon.wait(PATIENCE) == 0
     assert lab.told() == ["start m1", "end m1", "start m2", "end m2"]
 
 
@@ -164,7 +165,7 @@ def test_b42_bad_files_at_the_head_are_set_aside_and_hold_up_nobody(lab: Laborat
     lab.enqueue("m1")
     wait_for(lambda: lab.count("end", "m1"), "m1 runs")
     lab.run("stop")
-    first.wait(20)
+    first.wait(PATIENCE)
     daemon = lab.daemon(env={"KRANZQ_DAEMON_SCAN_SECONDS": "0.5"})
     wait_for(
         lambda: len([name for name in lab.names("quarantine") if not name.endswith(".why.json")]) == 9, "all aside"
@@ -178,7 +179,7 @@ def test_b42_bad_files_at_the_head_are_set_aside_and_hold_up_nobody(lab: Laborat
 
 
 def test_b53_a_missing_runner_is_tried_with_growing_pauses(lab: Laboratory) -> None:
-    """Everybody's missing runner: one try, then a pause of seconds, no entry lost; mended, all of them run."""
+    """Everybody's missing runner: one try, then a pause of seconds, no entry lost; mended, each of them runs once."""
     program = lab.root / "runner"
     configure(f'[mission]\ncommand = ["{program}", "{{mission_id}}"]\n')
     lab.enqueue("m1", *lab.alone("m1"))
@@ -187,27 +188,26 @@ def test_b53_a_missing_runner_is_tried_with_growing_pauses(lab: Laboratory) -> N
         lab.run("enqueue", mission)
     daemon = lab.daemon()
     wait_for(lambda: "nothing is started for" in lab.log(), "it says that it waits")
-    passes(2.5)
-    tries = lab.log().count("claimed for run")
     entries = lab.entries()
-    program.write_text(f"#!/bin/sh\necho start $1 >> {lab.notes}/told\n")
-    program.chmod(0o755)
+    mended = lab.notes / "mended"
+    mended.write_text(f"#!/bin/sh\necho start $1 >> {lab.notes}/told\n")
+    mended.chmod(0o755)
+    mended.rename(program)
     wait_for(lambda: not lab.entries(), "all have run")
     lab.kill(daemon)
+    tries = lab.records("m1")
 
-    assert tries == 1
     assert len(entries) == 3
+    assert len(tries) > 1
+    assert all(_moment(then.created_at) - _moment(one.ended_at) > 3.5 for one, then in itertools.pairwise(tries))
+    assert [len(lab.records(one)) for one in ("m2", "m3")] == [1, 1]
     assert sorted(lab.told()) == ["start m1", "start m2", "start m3"]
 
 
-PATIENT = """
-import sys
-from kranzq.model import policy
-policy.BACKOFF_FIRST_S = policy.BACKOFF_MOST_S = 3600.0
-from kranzq.cli.main import run
-sys.exit(run(sys.argv[1:]))
-"""
-"""A program whose pauses are so long that what runs has not been paused for."""
+def _moment(text: str | None) -> float:
+    found = seconds_of(text)
+    assert found is not None
+    return found
 
 
 def _has_tried_after(lab: Laboratory, so_far: list[str]) -> bool:
@@ -219,7 +219,7 @@ def test_b53_whoever_has_mended_something_restarts_the_daemon_and_need_not_wait(
     program = lab.root / "runner"
     configure(f'[mission]\ncommand = ["{program}"]\n')
     lab.run("enqueue", "m1")
-    daemon = [sys.executable, "-c", PATIENT, *lab.words("daemon")]
+    daemon = patient(lab, "daemon")
     for so_far in ([], ["not started"]):
         process = lab.start(daemon)
         wait_for(partial(_has_tried_after, lab, so_far), "another try")
@@ -238,15 +238,15 @@ def test_b53_a_mission_that_says_not_now_waits_and_a_failing_one_is_retired(lab:
     lab.enqueue("m1", *lab.alone("m1", 0, 75))
     lab.enqueue("m2", *lab.alone("m2", 0, 1))
     lab.enqueue("m3", *lab.alone("m3", 0, 1), retries=2)
-    lab.daemon()
+    lab.start(patient(lab, "daemon"))
     wait_for(lambda: lab.count("end", "m3") and len(lab.names("waiting")) == 2, "two wait")
     seen_at = time.time()
     due = {name.rsplit("-", 1)[1]: int(name.split(".")[0]) / 1000 for name in lab.names("waiting")}
-    ended = {f"{one}.json": seconds_of(lab.records(one)[-1].ended_at) or 0 for one in ("m1", "m3")}
+    ended = {f"{one}.json": _moment(lab.records(one)[-1].ended_at) for one in ("m1", "m3")}
 
     assert [lab.count("start", one) for one in ("m1", "m2", "m3")] == [1, 1, 1]
-    assert all(due[name] - ended[name] > 3.5 for name in ended)
-    assert all(due[name] - seen_at < 8 for name in ended)
+    assert all(due[name] - ended[name] > 0.7 * 3600 for name in ended)
+    assert all(due[name] - seen_at < 3600 for name in ended)
     assert [name for name in lab.names() if name.endswith(".json")] == []
     assert lab.outcomes("m1") == ["deferred"]
 
@@ -303,25 +303,28 @@ def test_b57_each_worktree_is_a_checkout_of_its_own(lab: Laboratory, tmp_path: P
         assert lab.told() == other.told() == ["start m1", "end m1", "start m2", "end m2"]
 
 
-def switches(pid: int) -> int:
-    """How often all threads of a process were switched to so far."""
+def sleeps(pid: int) -> int:
+    """How often all threads of a process went to sleep so far; that others took their turn is no doing of theirs."""
     total = 0
     for task in Path(f"/proc/{pid}/task").iterdir():
-        lines = (task / "status").read_text().splitlines()
-        total += sum(int(line.split()[1]) for line in lines if "ctxt_switches" in line)
+        try:
+            lines = (task / "status").read_text().splitlines()
+        except OSError:  # this thread has just ended
+            continue
+        total += sum(int(line.split()[1]) for line in lines if line.startswith("voluntary_ctxt_switches"))
     return total
 
 
 def is_quiet(pid: int) -> bool:
-    """Whether a process has been switched to no more than twice in two seconds: what it had to do at first is done."""
-    before = switches(pid)
+    """Whether a process woke no more than twice in two seconds: what it had to do at first is done."""
+    before = sleeps(pid)
     passes(2)
-    return switches(pid) - before <= 2
+    return sleeps(pid) - before <= 2
 
 
 @pytest.mark.parametrize("what", ["idle", "a mission sleeps", "an adopted mission sleeps"])
 def test_a_daemon_with_nothing_to_do_uses_nothing(lab: Laboratory, what: str) -> None:
-    """Fewer than sixty switches a minute, whether it waits for entries or for a mission of its own or another's."""
+    """It wakes less than sixty times a minute, whether it waits for entries or for a mission, its own or another's."""
     if what == "idle":
         lab.run("init")
     else:
@@ -337,7 +340,10 @@ def test_a_daemon_with_nothing_to_do_uses_nothing(lab: Laboratory, what: str) ->
         lab.kill(daemon)
         daemon = lab.daemon()
     wait_for(lambda: is_quiet(daemon.pid), "it has come to rest")
-    before = switches(daemon.pid)
+    one = psutil.Process(daemon.pid)
+    before, used, began = sleeps(daemon.pid), one.cpu_times(), time.monotonic()
     passes(12)
+    woke, now, took = sleeps(daemon.pid) - before, one.cpu_times(), time.monotonic() - began
 
-    assert switches(daemon.pid) - before < 12
+    assert woke < took
+    assert now.user + now.system - used.user - used.system < 0.05 * took

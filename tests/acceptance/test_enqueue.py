@@ -8,14 +8,14 @@ import re
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.factories import PATIENT
+from tests.laboratory import PATIENCE, wait_for
+
 KRANZQ = (sys.executable, "-m", "kranzq")
-DEADLINE_S = 20.0
 pytestmark = [pytest.mark.slow, pytest.mark.system("git")]
 
 
@@ -23,7 +23,7 @@ def kranzq(where: Path, *args: str | bytes, env: dict[str, str] | None = None) -
     """Run the command in a directory."""
     told = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), **(env or {})}
     argv = [os.fsencode(arg) for arg in (*KRANZQ, *args)]
-    return subprocess.run(argv, cwd=where, env=told, capture_output=True, text=True, check=False, timeout=DEADLINE_S)
+    return subprocess.run(argv, cwd=where, env=told, capture_output=True, text=True, check=False, timeout=PATIENCE)
 
 
 def answer(where: Path, *args: str) -> dict[str, object]:
@@ -38,14 +38,6 @@ def answer(where: Path, *args: str) -> dict[str, object]:
 def entries(root: Path) -> list[str]:
     """The entry names in order."""
     return sorted(path.name for path in (root / ".kranz/queue").glob("*.json") if not path.name.startswith("."))
-
-
-def until(condition: Callable[[], bool]) -> None:
-    """Poll until it is so."""
-    deadline = time.monotonic() + DEADLINE_S
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come to be in time"
-        time.sleep(0.02)
 
 
 def test_the_answer_has_its_documented_keys(checkout: Path) -> None:
@@ -142,13 +134,17 @@ def test_many_at_once_get_numbers_of_their_own(checkout: Path) -> None:
     """Approvals from several processes at once are all there, each with a number that no other has."""
     told = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     names = [f"m{index}" for index in range(8)] + ["same"] * 4
+    program = f"{PATIENT}\nimport sys\nfrom kranzq.cli.main import run\nsys.exit(run(sys.argv[1:]))"
     running = [
         subprocess.Popen(
-            [*KRANZQ, "enqueue", "--json", name, "--", "true"], cwd=checkout, env=told, stdout=subprocess.PIPE
+            [sys.executable, "-c", program, "enqueue", "--json", name, "--", "true"],
+            cwd=checkout,
+            env=told,
+            stdout=subprocess.PIPE,
         )
         for name in names
     ]
-    answers = [json.loads(process.communicate(timeout=DEADLINE_S)[0]) for process in running]
+    answers = [json.loads(process.communicate(timeout=PATIENCE)[0]) for process in running]
 
     assert [process.returncode for process in running] == [0] * len(names)
     created = [one["seq"] for one in answers if one["created"]]
@@ -344,7 +340,7 @@ def test_a_full_or_read_only_disk_is_said_and_leaves_nothing_half_written(checko
     if probe.returncode != 0:
         pytest.skip("needs the right to make a mount namespace")
     argv = ["unshare", "-m", "sh", "-c", FULL, "sh", str(checkout), sys.executable]
-    done = subprocess.run(argv, env=told, capture_output=True, text=True, check=False, timeout=DEADLINE_S)
+    done = subprocess.run(argv, env=told, capture_output=True, text=True, check=False, timeout=55)
     lines = done.stdout.splitlines()
 
     assert [line for line in lines if line.startswith("code")] == ["code 6", "code 6", "code 0"] + ["code 6"] * 3
@@ -401,11 +397,11 @@ def test_a_new_approval_after_an_unattended_end_is_a_new_approval(checkout: Path
     """A mission that ended while no dispatcher lived is settled first, so approving it anew queues it anew."""
     answer(checkout, "m1", "--", "sh", "-c", "touch up; until test -e ready; do sleep 0.02; done; exit 3")
     with _dispatch(checkout) as dispatcher:
-        until((checkout / "up").exists)
+        wait_for((checkout / "up").exists, "the mission runs")
         running = answer(checkout, "m1", "--", "sh", "-c", "touch up; until test -e ready; do sleep 0.02; done; exit 3")
         dispatcher.send_signal(signal.SIGKILL)
     (checkout / "ready").touch()
-    until(lambda: _has_survivors_told(checkout) and _keeper_is_gone(checkout))
+    wait_for(lambda: _has_survivors_told(checkout) and _keeper_is_gone(checkout), "it has ended, its keeper too")
 
     assert (running["created"], running["state"]) == (False, "claimed")
     assert len(_claims(checkout)) == 1
@@ -419,7 +415,7 @@ def test_cancel_ends_a_running_mission_without_a_dispatcher(checkout: Path) -> N
     """With its dispatcher killed a mission is still ended on a wish, and the verb waits for and settles its end."""
     answer(checkout, "m1", "--", "sh", "-c", "touch up; exec sleep 600")
     with _dispatch(checkout) as dispatcher:
-        until((checkout / "up").exists)
+        wait_for((checkout / "up").exists, "the mission runs")
         dispatcher.send_signal(signal.SIGKILL)
     done = kranzq(checkout, "cancel", "m1", "--wait", "--why", "enough", "--json")
 

@@ -223,7 +223,7 @@ def test_a_cancelled_mission_cannot_deliver(repository: Repository, tmp_path: Pa
     script(repository.scripts / "pre-push", f"#!/bin/sh\ncat > {tmp_path}/refs\n")
     repository.hook("install", "git-pre-push", "--yes")
     lab.enqueue("m1", "sh", "-c", PUSHES, str(told))
-    lab.daemon(env={"PATH": repository.path})
+    lab.daemon(env={"PATH": repository.path, "KRANZQ_MISSION_GRACE_SECONDS": "60"})  # so long its end is in no hurry
     wait_for(Path(f"{told}.ready").exists, "the mission has committed")
     if is_cancelled:
         lab.run("cancel", "m1", "--why", "the wrong ticket")

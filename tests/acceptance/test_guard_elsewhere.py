@@ -50,6 +50,7 @@ def test_an_item_of_a_checkout_is_asked_about_at_its_work_queue(shop: Shop) -> N
     item = shop.add("one", 60)
     shop.lab.daemon()
     started(shop.lab, "one")
+    shop.runs(item)
     record = shop.lab.records(mission_of_item(item))[0]
     assert record.process is not None
     marks = marks_of(record.process[0])

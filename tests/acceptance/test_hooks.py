@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ import pytest
 
 from kranzq.wiring import hooks
 from tests.flocks import is_free
-from tests.laboratory import REPO, Laboratory, wait_for
+from tests.laboratory import PATIENCE, REPO, Laboratory, wait_for
 
 pytestmark = pytest.mark.slow
 HOOKS = ("enqueued", "started", "ended", "parked", "drained")
@@ -84,7 +84,7 @@ def test_each_hook_is_told_once(lab: Laboratory) -> None:
 
 def test_a_daemon_tells_while_the_mission_runs_and_spares_its_courier(lab: Laboratory) -> None:
     """`started` does not wait for the end, a slow hook for no turn, and no courier is taken for a leftover."""
-    configure(lab, "sh", "-c", f'sleep 0.3; exec "$@" < /dev/stdin >> {lab.notes}/events', "sh", "cat")
+    configure(lab, "sh", "-c", f'sleep 0.1; exec "$@" < /dev/stdin >> {lab.notes}/events', "sh", "cat")
     daemon = lab.daemon()
     lab.run("enqueue", "m1", "--", *lab.alone("m1", 60))
     hears(lab, 2)
@@ -97,7 +97,7 @@ def test_a_daemon_tells_while_the_mission_runs_and_spares_its_courier(lab: Labor
     wait_for(lambda: expected <= {one["id"] for one in heard(lab)}, "each start and end is told")
     lab.run("stop")
 
-    assert daemon.wait(20) == 0
+    assert daemon.wait(PATIENCE) == 0
     assert len([one for one in heard(lab) if one["event"] == "ended"]) == 6
     assert "leftovers" not in lab.log()
     wait_for(lambda: not outbox(lab), "the outbox is empty")
@@ -124,12 +124,13 @@ def test_what_a_killed_courier_left_is_told_by_the_next_dispatcher(lab: Laborato
     wait_for(lambda: outbox(lab) and json.loads(outbox(lab)[0].read_text())["tries"], "it was tried")
     for pid, line in lab.processes().items():
         assert "courier" in line
-        os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    wait_for(lambda: not lab.processes(), "the courier is gone")
     file = outbox(lab)[0]
     tell = [sys.executable, "-I", "-S", str(lab.notes / "tell.py"), str(lab.notes / "events")]
     file.write_text(json.dumps(json.loads(file.read_text()) | {"command": tell, "due": 0}))
     configure(lab, hooks=())
-    wait_for(lambda: not lab.processes(), "the courier is gone")
     lab.run("drain")
 
     assert [one["event"] for one in hears(lab, 1)] == ["enqueued"]
@@ -138,10 +139,8 @@ def test_what_a_killed_courier_left_is_told_by_the_next_dispatcher(lab: Laborato
 def test_an_enqueue_does_not_wait_for_its_hook(lab: Laboratory) -> None:
     """A hook that hangs delays nobody."""
     configure(lab, "sleep", "600")
-    before = time.monotonic()
-    lab.run("enqueue", "m1", "--", "true")
+    lab.run("enqueue", "m1", "--", "true", seconds=PATIENCE)
 
-    assert time.monotonic() - before < 20
     assert len(outbox(lab)) == 1
 
 

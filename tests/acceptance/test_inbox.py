@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.factories import kranz_entry
-from tests.laboratory import REPO, Laboratory, wait_for
+from tests.laboratory import PATIENCE, REPO, Laboratory, wait_for
 
 pytestmark = pytest.mark.slow
 RECIPE = re.search(
@@ -59,14 +59,14 @@ def test_b29_a_daemon_wakes_for_the_inbox_even_when_it_was_replaced(lab: Laborat
     """What is dropped runs within moments, also in a directory that was removed and made again."""
     daemon = lab.daemon(env=configured(lab))
     drop(lab, "x", kranz_entry("m1"))
-    wait_for(lambda: lab.count("end", "m1"), "the first one runs", seconds=20)
+    wait_for(lambda: lab.count("end", "m1"), "the first one runs")
     shutil.rmtree(lab.queue / "inbox")
-    wait_for((lab.queue / "inbox").is_dir, "the inbox is made again", seconds=20)
+    wait_for((lab.queue / "inbox").is_dir, "the inbox is made again")
     drop(lab, "y", kranz_entry("m2"))
-    wait_for(lambda: lab.count("end", "m2"), "the second one runs", seconds=20)
+    wait_for(lambda: lab.count("end", "m2"), "the second one runs")
     lab.run("stop")
 
-    assert daemon.wait(10) == 0
+    assert daemon.wait(PATIENCE) == 0
     assert lab.count("start", "m1") == lab.count("start", "m2") == 1
     lab.assert_nothing_left()
 

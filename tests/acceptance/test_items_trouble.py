@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import os
-import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +15,7 @@ from kranzq.model.item_policy import mission_of_item
 from kranzq.model.work import ItemState
 from tests.laboratory import Laboratory, is_alive, wait_for
 from tests.postgres_proxy import Proxy
+from tests.scenes import passes
 from tests.shop import Shop, started
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
@@ -84,10 +84,11 @@ def test_a_short_outage_costs_a_running_item_nothing(shop: Shop, line: Proxy) ->
 def test_a_long_outage_ends_the_mission_before_another_may_claim_it(shop: Shop, line: Proxy) -> None:
     """Whoever cannot confirm its lease stops in time."""
     item = shop.add("one", 60)
-    shop.lab.daemon(env={"KRANZQ_WORK_MISSION_LEASE": "6s", "KRANZQ_MISSION_GRACE_SECONDS": "1"})
+    shop.lab.daemon(env={"KRANZQ_WORK_MISSION_LEASE": "12s", "KRANZQ_MISSION_GRACE_SECONDS": "3"})
     started(shop.lab, "one")
     keeper = shop.lab.keeper(mission_of_item(item))
     line.refuse()
+    passes(8)
     lapsed = wait_for(lambda: shop.store.sweep().lapsed, "its lease is over")
     lives = is_alive(keeper)
 
@@ -116,7 +117,7 @@ class Machine:
             "XDG_CONFIG_HOME": str(home / "config"),
             "XDG_RUNTIME_DIR": str(home),
             "KRANZQ_WORK_COMMAND": os.environ["KRANZQ_WORK_COMMAND"],
-            "KRANZQ_WORK_MISSION_LEASE": "5s",
+            "KRANZQ_WORK_MISSION_LEASE": "15s",
             "KRANZQ_MISSION_GRACE_SECONDS": "1",
             "KRANZQ_WORK_SWEEP_SECONDS": "1",
         }
@@ -129,15 +130,7 @@ class Machine:
         """Lose power: everything that runs there is gone at once."""
         daemon.kill()
         daemon.wait()
-        for _ in range(100):
-            for pid in self.lab.processes():
-                try:
-                    os.kill(pid, signal.SIGKILL)
-                except ProcessLookupError:
-                    continue
-            if not self.lab.processes():
-                return
-        raise AssertionError("it lives on")
+        wait_for(self.lab.kill_all, "nothing lives there")
 
 
 def intervals(shop: Shop, item: str) -> list[tuple[int, int]]:
