@@ -8,9 +8,11 @@ import psycopg
 
 from kranzq.backends.sql.backend import SqlBackend
 from kranzq.backends.sql.opening import open_store
+from kranzq.backends.sql.postgres import PostgresDatabase
 from kranzq.backends.sql.sqlite import SqliteDatabase
 from kranzq.testing.clock import FakeClock
 from kranzq.testing.items import ItemStore
+from tests.laboratory import wait_for
 
 BOOT = "one boot"
 MOMENTS = {
@@ -22,6 +24,15 @@ MOMENTS = {
     "kranzq_agents": ("expires_at", "created_at", "rotated_at"),
 }
 """The columns of PostgreSQL's tables that are compared with the clock, and those beside them."""
+
+
+def settle(store: SqlBackend) -> None:
+    """Hear, in this thread, everything that has been until now, and the beginning of the hearing itself."""
+    store.wait_for_work(0)
+    database = store.database
+    if isinstance(database, PostgresDatabase):
+        wait_for(lambda: database._listener._hints._count, "it listens")
+    wait_for(lambda: not store.wait_for_work(0.2), "nothing changes any more")
 
 
 class SqliteItems(ItemStore):

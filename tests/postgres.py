@@ -225,7 +225,7 @@ def empty(url: str) -> None:
 
     with contextlib.closing(psycopg.connect(url, autocommit=True)) as connection:
         connection.execute(
-            "select pg_terminate_backend(pid, 5000) from pg_stat_activity"
+            "select pg_terminate_backend(pid, 30000) from pg_stat_activity"
             " where datname = current_database() and pid <> pg_backend_pid()"
         )
         connection.execute(

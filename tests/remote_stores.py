@@ -51,6 +51,7 @@ from kranzq.server.service import Limits, Service
 from kranzq.server.table import table
 from kranzq.testing.items import ItemStore
 from tests.item_stores import SqliteItems
+from tests.laboratory import PATIENCE
 
 NOBODY = Holder("")
 
@@ -152,7 +153,7 @@ class RemoteItems(ItemStore):
 
     def _client(self, token: str) -> RemoteStore:
         if token not in self._by_token:
-            self._by_token[token] = RemoteStore(Client(f"unix:{self.server.path}", token, patience_s=5))
+            self._by_token[token] = RemoteStore(Client(f"unix:{self.server.path}", token, patience_s=PATIENCE))
         return self._by_token[token]
 
 

@@ -19,7 +19,7 @@ CLAIM = re.compile(r"(?<=\.claimed\.)\d+(?=\.)")
 IDS = re.compile(rf"\b(?:{UUID}|[0-9a-f]{{32}}|[0-9a-f]{{16}})\b")
 WHOLE_TIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d")
 TIME = re.compile(r"(?<![\d-] )\b\d\d:\d\d:\d\d\b")
-DURATION = re.compile(r"\b\d+(?:\.\d+)? (?:ms|s|min)\b( *)")
+DURATION = re.compile(r"\b\d+(?:\.\d+)? (?:ms|s|min|h)\b(?: \d+ (?:s|min)\b)?( *)")
 VERSION = re.compile(r"\(kranzq \d[^)]*\)")
 USER = re.compile(r"\b[\w.-]+@[\w.-]+\b(?!\.)")
 
@@ -30,7 +30,7 @@ class Steady:
 
     folder: Path
     began: datetime
-    """When the step began: times are told relative to it, to the minute."""
+    """When the step began: times to come are told relative to it, in whole minutes."""
     _processes: dict[str, str] = field(default_factory=dict)
     _ids: dict[str, str] = field(default_factory=dict)
 
@@ -60,6 +60,8 @@ class Steady:
         return self._ids.setdefault(found, "".join(one if one == "-" else next(letters) for one in found))
 
     def _time(self, found: str) -> str:
-        """A time as far from the beginning as it is from now, in whole minutes."""
-        seconds = (datetime.fromisoformat(found) - self.began).total_seconds()
-        return f"{BEGIN + timedelta(minutes=round(seconds / 60)):%Y-%m-%d %H:%M:%S}"
+        """A time as far from the beginning as it is from now, in whole minutes; none is older, however long it took."""
+        moment, second = datetime.fromisoformat(found), timedelta(seconds=1)  # it is shown without its fraction
+        ahead = moment > datetime.now()  # noqa: DTZ005 - the program's own way of showing time
+        minutes = (moment + second - self.began) // timedelta(minutes=1) if ahead else 0
+        return f"{BEGIN + timedelta(minutes=minutes):%Y-%m-%d %H:%M:%S}"

@@ -31,8 +31,8 @@ from kranzq.model.work import Held, ItemState
 from kranzq.testing.items import OTHER, ItemStore, given, item
 from kranzq.testing.leases import HOLDERS_CALLS
 from kranzq.testing.store import HOLDER, together
-from tests.item_stores import SqliteItems
-from tests.laboratory import REPO
+from tests.item_stores import SqliteItems, settle
+from tests.laboratory import PATIENCE, REPO, wait_for
 
 FIRST_VERBS: dict[str, Callable[[WorkStore], object]] = {
     "enqueue": lambda store: store.enqueue(item()),
@@ -121,12 +121,12 @@ def test_b66_a_long_job_is_started_once_as_long_as_it_is_renewed(engine: ItemSto
     """With heartbeats, one of which fails, there is one start; without, the second comes after the lease, fenced."""
     store = engine.open()
     store.enqueue(item("w-1"))
-    first, others = given(store.claim(HOLDER, lease_ms=5000)), []
-    for second in range(0, 60, 2):
-        engine.pass_time(2)
+    first, others = given(store.claim(HOLDER, lease_ms=50_000)), []
+    for second in range(0, 600, 20):
+        engine.pass_time(20)
         others += [claim] if (claim := store.claim(OTHER, lease_ms=3_600_000)) is not None else []
-        if how == "renewed" and second != 30:
-            store.heartbeat(first, 5000)
+        if how == "renewed" and second != 300:
+            store.heartbeat(first, 50_000)
 
     assert [claim.attempt for claim in others] == ([] if how == "renewed" else [2])
     if how == "renewed":
@@ -318,7 +318,7 @@ def test_b74_an_end_and_a_lapse_at_the_same_instant_are_one(engine: ItemStore) -
 def test_b75_a_waiter_that_was_cut_off_is_woken_again(postgres_url: str) -> None:
     """Each time that the server ends all connections, the next item is heard of and found, without spin or new ones."""
     cut = (
-        "select pg_terminate_backend(pid, 5000) from pg_stat_activity"
+        "select pg_terminate_backend(pid, 30000) from pg_stat_activity"
         " where datname = current_database() and pid <> pg_backend_pid()"
     )
     counts, began = [], time.process_time()
@@ -328,17 +328,26 @@ def test_b75_a_waiter_that_was_cut_off_is_woken_again(postgres_url: str) -> None
         psycopg.connect(postgres_url, autocommit=True) as admin,
     ):
         for _ in range(4):
-            while there.wait_for_work(0.05):
-                pass
-            woken: list[bool] = []
-            waiter = threading.Thread(target=lambda woken=woken: woken.append(there.wait_for_work(20)), daemon=True)
-            admin.execute(cut)
+            settled, found = threading.Event(), list[object]()
+
+            def wait(settled: threading.Event = settled, found: list[object] = found) -> None:
+                settle(there)
+                settled.set()
+                found.append(
+                    wait_for(lambda: there.wait_for_work(PATIENCE) and there.claim(HOLDER), "it is heard of, and there")
+                )
+
+            waiter = threading.Thread(target=wait, daemon=True)
             waiter.start()
+            assert settled.wait(PATIENCE)
+            admin.execute(cut)
             here.enqueue(item())
-            waiter.join(20)
-            assert woken == [True]
-            assert there.claim(HOLDER) is not None
-            row = admin.execute("select count(*) from pg_stat_activity where datname = current_database()").fetchone()
+            waiter.join(PATIENCE)
+            assert len(found) == 1
+            row = admin.execute(
+                "select count(*) from pg_stat_activity"
+                " where datname = current_database() and backend_type = 'client backend'"
+            ).fetchone()
             counts.append(row[0] if row is not None else 0)
 
     assert max(counts) <= counts[0] + 1

@@ -20,7 +20,8 @@ from kranzq.model.outcome import Outcome
 from kranzq.model.work import MOST_LEASE_MS, MOST_TEXT, MOST_TITLE, Held, ItemState, NewItem, Target
 from kranzq.testing.items import OTHER, ItemStore, given, item
 from kranzq.testing.store import HOLDER
-from tests.item_stores import SqliteItems
+from tests.item_stores import PostgresItems, SqliteItems, settle
+from tests.laboratory import PATIENCE
 
 
 def test_a1_leases_lapse_although_nobody_claims(engine: ItemStore) -> None:
@@ -297,18 +298,22 @@ def test_a17_no_reason_is_overwritten(engine: ItemStore) -> None:
     assert store.show("w-1").result == "the result"
 
 
-def test_a18_whoever_waits_elsewhere_hears_of_a_change(engine: ItemStore) -> None:
+def test_a18_whoever_waits_elsewhere_hears_of_a_change(engine: SqliteItems | PostgresItems) -> None:
     """Another program that waits for work is woken by an enqueue, long before its time is over."""
     here, there = engine.open(), engine.open()
-    there.wait_for_work(0.01)
-    while there.wait_for_work(0.05):
-        pass
-    woken: list[bool] = []
-    waiter = threading.Thread(target=lambda: woken.append(there.wait_for_work(20)), daemon=True)
     there.claim(HOLDER)
+    settled, woken = threading.Event(), list[bool]()
+
+    def wait() -> None:
+        settle(there)
+        settled.set()
+        woken.append(there.wait_for_work(PATIENCE))
+
+    waiter = threading.Thread(target=wait, daemon=True)
     waiter.start()
+    assert settled.wait(PATIENCE)
     here.enqueue(item("w-1"))
-    waiter.join(20)
+    waiter.join(PATIENCE)
 
     assert woken == [True]
 

@@ -32,6 +32,8 @@ MOST_AT_AN_INSTANT = 32
 MOST_OF_A_VERB = 400
 SHORT, TRIAL_S = 12, 0.25
 """So many states of a verb are tried where time is short; more where there is time for them."""
+SURE = 10
+"""So many states are tried however slow the machine is."""
 STEPS = "work exec"
 """A claim and an end in one verb: after a cut in between it is as after a claim. Each is tried by itself."""
 REAL = "real disk"
@@ -116,7 +118,7 @@ class _Sweep:
                 worker.join()
 
     def _work(self, folder: Path) -> None:
-        while self._is_time():
+        while self._is_time() or self._many() < SURE:
             with self._lock:
                 if not self._left:
                     return
@@ -139,7 +141,7 @@ class _Sweep:
         found, one.all = trials.left(MOST_AT_AN_INSTANT, self.asked.seed)
         one.states, one.instants = len(found), len(trials.recording.events) + 1
         for number, left in enumerate(found[: self._most]):
-            if not self._is_time():
+            if not self._is_time() and self._many() + one.tried >= SURE:
                 return
             faults: Sequence[str]
             try:
@@ -148,6 +150,10 @@ class _Sweep:
                 faults = [traceback.format_exc()[-1500:]]
             where = f"{scenario.name}, cut after event {left.instant}, state {number}"
             one.faults += [f"{where}: {fault}" for fault in faults]
+
+    def _many(self) -> int:
+        """How many states were tried of the verbs that are over."""
+        return sum(one.tried for one in self.tried)
 
     def _is_time(self) -> bool:
         return self._until is None or time.monotonic() < self._until

@@ -19,7 +19,7 @@ from collections import Counter
 from pathlib import Path
 
 from tests.flocks import is_free
-from tests.laboratory import IN_OTHER_NAMESPACE, REPO
+from tests.laboratory import IN_OTHER_NAMESPACE, PATIENCE, REPO
 from tests.proof.storm_clock import Clock
 from tests.proof.storm_disk import Disk
 from tests.proof.storm_history import ENDED_BY_KILL, LIMIT, STUCK, UNEXPLAINED, Finding, check
@@ -138,7 +138,7 @@ class Stage:
             self.people.call("drain", "", seconds=600)
             if not self.people.names("", "waiting"):
                 break
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + PATIENCE
         while self._rest_of_us() and time.monotonic() < deadline:
             time.sleep(0.05)
 

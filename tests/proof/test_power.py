@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.proof.asked import Asked
-from tests.proof.power import run
+from tests.proof.power import SURE, run
 
 SEED = 20261130
 SECONDS = 20.0
@@ -21,4 +21,4 @@ def test_a_power_cut_takes_nothing_that_was_reported(tmp_path: Path) -> None:
     result = run(Asked(tmp_path, seed=SEED, jobs=1, seconds=SECONDS))
 
     assert list(result.faults) == []
-    assert result.counts["recovered and examined"] >= 10  # type: ignore[operator]
+    assert result.counts["recovered and examined"] >= SURE  # type: ignore[operator]

@@ -28,6 +28,7 @@ from kranzq.liveness import process as process_half
 from kranzq.liveness.process import judge_here, pid_max
 from kranzq.model.process import Judgement, Liveness
 from tests.factories import NO_PID
+from tests.laboratory import wait_for
 
 PID = os.getpid()
 KTHREADD = 2
@@ -44,7 +45,10 @@ def test_a_process_is_seen_whole() -> None:
 
     assert stat is not None
     assert (stat.pid, stat.parent, stat.state, stat.kernel_thread) == (PID, os.getppid(), "R", False)
-    assert stat.threads == len(os.listdir("/proc/self/task"))
+    wait_for(  # those of other tests may be on their way out
+        lambda: (now := read_stat(PID)) is not None and now.threads == len(os.listdir("/proc/self/task")),
+        "all threads are counted",
+    )
 
 
 @pytest.mark.skipif(not Path("/proc/2/stat").exists(), reason="no kernel threads are shown in this namespace")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 
 import pytest
 
@@ -13,12 +14,12 @@ from kranzq.liveness.usage import Usage, usage_below
 from tests.factories import gone_pid
 from tests.laboratory import wait_for
 
-BURNS = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done"
+BURNS = "import time\nwhile time.process_time() < 0.1: pass"
 
 
 def test_a_tree_is_counted_with_those_that_have_ended() -> None:
     """Two sleepers live; the CPU time of a third, which burned some and was waited for, counts as well."""
-    words = ["sh", "-c", f"sh -c '{BURNS}'; sleep 3600 & sleep 3600 & wait"]
+    words = ["sh", "-c", '"$0" -I -S -c "$1"; sleep 3600 & sleep 3600 & wait', sys.executable, BURNS]
     process = subprocess.Popen(words, start_new_session=True)
     try:
 

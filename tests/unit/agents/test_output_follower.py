@@ -10,6 +10,7 @@ import pytest
 
 from kranzq.agents import output_follower
 from kranzq.agents.output_follower import OutputFollower
+from tests.laboratory import PATIENCE
 
 
 class Reader:
@@ -24,7 +25,7 @@ class Reader:
     def data(self, piece: bytes) -> None:
         """Take it."""
         self.got += piece
-        self.goes_on.wait(30)
+        self.goes_on.wait(PATIENCE)
 
     def gap(self, size: int) -> None:
         """Nothing was left out."""
@@ -33,12 +34,14 @@ class Reader:
         """Nothing to do."""
 
 
-def test_all_of_it_is_shown(tmp_path: Path) -> None:
+def test_all_of_it_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also what was written after the last look."""
+    monkeypatch.setattr(output_follower, "_STUCK_S", PATIENCE)
     (tmp_path / "output").write_bytes(b"one\ntwo\n")
     reader, fd = Reader(), os.open(tmp_path / "output", os.O_RDONLY)
     follower = OutputFollower(fd, reader)
-    (tmp_path / "output").write_bytes(b"one\ntwo\nthree\n")
+    with (tmp_path / "output").open("ab") as output:
+        output.write(b"three\n")
 
     assert follower.finish()
     assert reader.got == b"one\ntwo\nthree\n"
@@ -56,7 +59,7 @@ def test_a_reader_that_stood_still_is_never_shown_another_file(tmp_path: Path, m
     another = os.open(tmp_path / "secret", os.O_RDONLY)
     os.dup2(another, fd)
     reader.goes_on.set()
-    follower._thread.join(30)
+    follower._thread.join(PATIENCE)
 
     assert reader.got == b"mine\n"
     os.close(another)

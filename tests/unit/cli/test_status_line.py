@@ -39,6 +39,17 @@ def text(line: StatusLine) -> str:
     return stream.getvalue()
 
 
+def settled(line: StatusLine) -> None:
+    """Wait until its thread has drawn what there was and waits for news."""
+    wait_for(lambda: vars(line._changed)["_waiters"], "its thread waits for news")
+
+
+def closed(line: StatusLine) -> None:
+    """Close it when its thread waits: one that is about to draw would erase the line once more."""
+    settled(line)
+    line.close()
+
+
 @pytest.mark.parametrize(
     ("seconds", "shown"),
     [(-5, "0:00"), (0, "0:00"), (59.9, "0:59"), (751, "12:31"), (3723, "1:02:03"), (1e6, "277:46:40")],
@@ -58,7 +69,7 @@ def test_a_log_line_stands_above_the_line_and_the_line_is_drawn_anew(line: Statu
     """In one write, so nothing can come in between."""
     line.begin()
     line.write("12:00:00 something\n")
-    line.close()
+    closed(line)
 
     assert text(line) == "idle\r\x1b[J12:00:00 something\nidle\r\x1b[J"
 
@@ -74,7 +85,7 @@ def test_each_state_has_its_words(line: StatusLine) -> None:
         IsBusy("kranz \x1b[2J 7"),
     ):
         line.turned(result)
-    line.close()
+    closed(line)
 
     shown = text(line).split("\r\x1b[J")
     assert shown[:3] == ["idle", "idle; 1 held up, see: kranzq list", "paused: lunch; go on with: kranzq resume"]
@@ -97,9 +108,10 @@ def test_a_line_that_the_terminal_has_wrapped_is_erased_whole(
     """A narrower terminal shows a line of sixty columns in three."""
     line.begin()
     line.turned(Paused("x" * 24))
+    settled(line)
     monkeypatch.setattr(StatusLine, "_columns", lambda _: 20)
     line.turned(Empty({}))
-    line.close()
+    closed(line)
 
     assert "\r\x1b[A\x1b[A\x1b[Jidle" in text(line)
 
@@ -115,9 +127,10 @@ def test_a_terminal_that_does_not_know_its_width_keeps_the_log_above(
     line = StatusLine(Tty(), lambda: None)
     line.begin()
     line.turned(Paused("x" * 24))
+    settled(line)
     monkeypatch.setattr("os.get_terminal_size", lambda _: os.terminal_size((columns, 0)))
     line.turned(Empty({}))
-    line.close()
+    closed(line)
 
     assert text(line).count("\x1b[A") == up
 
@@ -127,13 +140,14 @@ def test_what_was_stopped_and_goes_on_has_a_line_again(line: StatusLine, monkeyp
     before = signal.getsignal(signal.SIGCONT)
     monkeypatch.setattr(StatusLine, "_is_ours", lambda _: False)
     line.begin()
+    settled(line)
     monkeypatch.setattr(StatusLine, "_is_ours", lambda _: True)
     assert text(line) == ""
     os.kill(os.getpid(), signal.SIGCONT)
     wait_for(lambda: text(line) == "idle", "it is drawn")
     os.kill(os.getpid(), signal.SIGCONT)
     wait_for(lambda: text(line) == "idleidle", "it is drawn anew, where a shell has left the cursor")
-    line.close()
+    closed(line)
 
     assert signal.getsignal(signal.SIGCONT) == before
 
@@ -143,7 +157,7 @@ def test_in_the_background_there_is_no_line() -> None:
     line = StatusLine(io.StringIO(), lambda: None)
     line.begin()
     line.write("a line\n")
-    line.close()
+    closed(line)
 
     assert text(line) == "a line\n"
 

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from kranzq.daemon import lock_waiter
+from kranzq.daemon import lock_waiter, single
 from kranzq.daemon.lock_waiter import LockWaiter
 from kranzq.daemon.single import FLOCK, RECORD, Single
 from kranzq.daemon.wake import Wake
@@ -21,7 +21,7 @@ from kranzq.errors import DaemonRuns
 from kranzq.liveness import identity_of
 from kranzq.model.checkout import Checkout
 from kranzq.runs.keepers import KeeperLost, WarmKeepers
-from tests.laboratory import wait_for
+from tests.laboratory import PATIENCE, wait_for
 
 
 def test_a_lock_that_is_granted_at_once_again_and_again_does_not_make_its_waiter_spin(
@@ -44,21 +44,28 @@ def test_a_lock_that_is_granted_at_once_again_and_again_does_not_make_its_waiter
 
 def test_a_lock_that_was_waited_for_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """After a real wait there is no pause before the next one."""
-    free, wake, pauses = threading.Event(), Wake(), list[float]()
-    monkeypatch.setattr(lock_waiter, "time", SimpleNamespace(monotonic=time.monotonic, sleep=pauses.append))
-    waiter = LockWaiter(lambda: (free.wait(60), None)[1], wake)
+    free, wake, pauses, now = threading.Event(), Wake(), list[float](), [0.0]
+    monkeypatch.setattr(lock_waiter, "time", SimpleNamespace(monotonic=lambda: now[0], sleep=pauses.append))
+
+    def until_free() -> None:
+        free.wait(60)
+        now[0] += 1.0
+
+    waiter = LockWaiter(until_free, wake)
     for _ in range(3):
         waiter.begin()
         assert not wake.wait(0.05)
         free.set()
-        assert wake.wait(20)
+        assert wake.wait(PATIENCE)
         wake.clear()
         free.clear()
 
     assert pauses == [0.0] * 3
 
 
-def test_a_refused_daemon_names_the_one_that_lives_and_not_the_one_before(checkout: Path) -> None:
+def test_a_refused_daemon_names_the_one_that_lives_and_not_the_one_before(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The record of a killed daemon is not taken for the living one's, which may be just about to write its own."""
     queue = checkout / ".kranz" / "queue"
     queue.mkdir(parents=True)
@@ -70,11 +77,10 @@ def test_a_refused_daemon_names_the_one_that_lives_and_not_the_one_before(checko
     (queue / RECORD).write_text(json.dumps({"process": there.to_json(), "since": "before"}))
     first, second = Single(Checkout(str(checkout), has_git=True)), Single(Checkout(str(checkout), has_git=True))
     first.take()
-    said = threading.Timer(0.1, lambda: first.write(since="2026-01-15T12:00:00.000Z"))
-    said.start()
+    between_two_looks = SimpleNamespace(sleep=lambda _: first.write(since="2026-01-15T12:00:00.000Z"))
+    monkeypatch.setattr(single, "time", between_two_looks)
     with pytest.raises(DaemonRuns, match=rf"pid {os.getpid()}, since 2026-01-1[56] [0-9:]{{8}}\."):
         second.take()
-    said.join()
     first.let_go()
 
     assert not (queue / RECORD).exists()

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -118,9 +119,12 @@ def test_one_that_hangs_is_ended_with_all_that_it_started(
     monkeypatch.setattr(courier, "LIMIT_S", 0.3)
     code = f"sleep 600 & echo $! > {tmp_path}/inner; wait"
     put(outbox, 1, "m1", "sh", "-c", code)
-    once(outbox, tmp_path)
 
-    inner = int((tmp_path / "inner").read_text())
+    def begun() -> str:
+        once(outbox, tmp_path)
+        return (tmp_path / "inner").read_text() if (tmp_path / "inner").exists() else ""
+
+    inner = int(wait_for(begun, "it has come so far within its time"))
     wait_for(lambda: state_of(inner) in {None, "Z"}, "what it started is gone")
     assert "did not end within" in (outbox / "log").read_text()
     assert len(courier.waiting(str(outbox))) == 1
@@ -194,6 +198,7 @@ def test_on_a_full_disk_the_pauses_are_kept_all_the_same(
     outbox: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The file stays as it was; it is not tried again at once, and nothing is left beside it."""
+    monkeypatch.setattr(courier, "FIRST_PAUSE_S", 3600.0)
     path = put(
         outbox, 1, "m1", sys.executable, "-I", "-S", "-c", f"open({str(tmp_path / 'tries')!r}, 'a').write('x'); 1/0"
     )
@@ -244,11 +249,21 @@ def windowed(outbox: Path, number: int, *command: str, window: float = 0.2) -> P
 
 def test_a_storm_becomes_one_summary(outbox: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Three are told as they are, all others as one when the window is over; none is left out or told twice."""
-    monkeypatch.setattr(courier, "LOOK_S", 0.01)
+    over = [0.0]
+
+    def sleep(seconds: float) -> None:
+        if seconds == courier.LOOK_S:  # nothing was to be done
+            over[0] += 3600.0
+        time.sleep(0.001)
+
+    clock = SimpleNamespace(
+        time=lambda: time.time() + over[0], monotonic=time.monotonic, sleep=sleep, strftime=time.strftime
+    )
+    monkeypatch.setattr(courier, "time", clock)
     told_to = tmp_path / "told"
     code = "import sys; open(sys.argv[1], 'a').write(sys.stdin.read())"
     for number in range(10):
-        windowed(outbox, number, sys.executable, "-I", "-S", "-c", code, str(told_to), window=2)
+        windowed(outbox, number, sys.executable, "-I", "-S", "-c", code, str(told_to), window=3600)
     courier.work(str(outbox), str(tmp_path))
 
     *single, last = [json.loads(line) for line in told_to.read_text().splitlines()]
@@ -284,7 +299,10 @@ def test_a_receiver_that_hangs_costs_its_time_once(
     outbox: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While it rests nothing else is given to it, and others are told."""
-    monkeypatch.setattr(courier, "LIMIT_S", 0.3)
+    has_ended = courier.has_ended
+    monkeypatch.setattr(
+        courier, "has_ended", lambda pid: Path(f"/proc/{pid}/comm").read_text() != "sleep\n" and has_ended(pid)
+    )
     for number in range(5):
         path = put(outbox, number, f"m{number}", "sleep", "600")
         other = json.loads(path.read_text())

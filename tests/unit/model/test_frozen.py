@@ -14,6 +14,7 @@ from typing import Any, Generic, TypeVar
 import pytest
 
 from kranzq.model.frozen import frozen
+from tests.laboratory import PATIENCE
 
 T = TypeVar("T")
 
@@ -177,14 +178,14 @@ def test_many_threads_may_make_the_first_one() -> None:
     start, made = threading.Barrier(8), []
 
     def make() -> None:
-        start.wait(10)
+        start.wait(PATIENCE)
         made.append(ours(1))
 
     threads = [threading.Thread(target=make) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(10)
+        thread.join(PATIENCE)
 
     assert made == [ours(1)] * 8
 

@@ -18,6 +18,7 @@ from kranzq.model.trial import Verdict
 from kranzq.prove import names
 from kranzq.prove.program import program
 from kranzq.prove.scratch import scratch
+from tests.laboratory import PATIENCE, wait_for
 
 
 def checkout(tmp_path: Path) -> Checkout:
@@ -68,24 +69,32 @@ def test_where_there_are_no_locks_there_still_is_a_folder(tmp_path: Path, monkey
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_still_writes_when_it_is_removed_leaves_nothing(tmp_path: Path) -> None:
+def test_what_still_writes_when_it_is_removed_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As a keeper whose trial was interrupted: until it has ended, the rest stays hidden from git."""
-    stop, seen_unhidden = threading.Event(), threading.Event()
+    monkeypatch.setattr("kranzq.prove.scratch._PATIENCE_S", PATIENCE)
+    stop, seen_unhidden, made, listdir = threading.Event(), threading.Event(), [0], os.listdir
 
     def write(folder: str) -> None:
-        number = 0
         while not stop.is_set():
-            number += 1
             try:
-                os.makedirs(f"{folder}/late/{number}")
+                os.makedirs(f"{folder}/late/{made[0]}")
             except OSError:
                 continue
+            made[0] += 1
             if not os.path.exists(f"{folder}/.gitignore") and os.path.isdir(f"{folder}/late"):
                 seen_unhidden.set()
+
+    def look(path: Any) -> list[str]:
+        """See what was made after the last removal: whoever rests for a while cannot be told from one who has ended."""
+        first = made[0] + 1  # this one may have been removed just now
+        if path == place.folder:
+            wait_for(lambda: made[0] > first or not thread.is_alive(), "something is made, or nothing any more")
+        return listdir(path)
 
     with scratch(checkout(tmp_path)) as place:
         thread = threading.Thread(target=write, args=(place.folder,))
         thread.start()
+        monkeypatch.setattr(os, "listdir", look)
         timer = threading.Timer(0.2, stop.set)
         timer.start()
     thread.join()

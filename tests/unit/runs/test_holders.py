@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -27,6 +26,7 @@ from kranzq.runs.holders import (
     keeper_lives,
     key_of,
 )
+from tests.laboratory import PATIENCE, wait_for
 
 ROOT = str(Path(__file__).parents[3])
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
@@ -48,14 +48,6 @@ GONE_DISPATCHER = PRELUDE + (
     "print('ready', child.pid, flush=True); os._exit(0)\n"
 )
 Start = Callable[..., tuple[int, list[int]]]
-
-
-def eventually(condition: Callable[[], bool], what: str) -> None:
-    """Wait until the condition holds; fail after 20 s."""
-    until = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < until, what
-        os.sched_yield()
 
 
 @pytest.fixture
@@ -83,6 +75,7 @@ def start() -> Iterator[Start]:
         said = [int(number) for number in numbers]
         if code == GONE_DISPATCHER:  # the only one whose answer is a process of ours; other answers are no targets
             left.append(os.pidfd_open(said[0]))
+            process.wait(PATIENCE)
         return process.pid, said
 
     yield begin
@@ -120,7 +113,6 @@ def test_a_dispatcher_with_the_lock_is_seen(lock: str, start: Start) -> None:
 def test_what_outlives_the_dispatcher_is_left_over(lock: str, start: Start) -> None:
     """A lock whose taker is not among its holders, and beside which no keeper lives, is held by leftovers."""
     dispatcher, (child,) = start(GONE_DISPATCHER, lock)
-    eventually(lambda: dispatcher not in pids(lock), "the dispatcher did not end")
     judged = judge_lock([lock])
 
     assert judged.situation is Situation.LEFTOVERS
@@ -136,7 +128,7 @@ def test_a_living_keeper_decides_before_all_else(lock: str, start: Start) -> Non
     assert judge_lock([lock]).situation is Situation.KEEPER
     assert judge_lock([lock]).pid == keeper
     os.kill(keeper, signal.SIGKILL)
-    eventually(lambda: keeper_lives(lock) is None, "the keeper's lock outlived it")
+    wait_for(lambda: keeper_lives(lock) is None, "the keeper's lock goes with it")
     assert judge_lock([lock]).situation is Situation.LEFTOVERS
 
 
@@ -167,7 +159,7 @@ def test_a_waiter_is_no_holder(lock: str, start: Start) -> None:
     """Who blocks on the lock does not hold it."""
     holder, _ = start(DISPATCHER, lock)
     waiter, _ = start(WAITER, lock)
-    eventually(lambda: f"-> FLOCK  ADVISORY  WRITE {waiter}" in Path("/proc/locks").read_text(), "it does not wait")
+    wait_for(lambda: f"-> FLOCK  ADVISORY  WRITE {waiter} " in Path("/proc/locks").read_text(), "it waits")
 
     assert pids(lock) == {holder}
 
@@ -246,7 +238,7 @@ def test_a_keeper_of_another_namespace_is_noticed(lock: str, start: Start) -> No
     )
     _, (seen,) = start(code, lock, "keeper", before=inside)
     os.kill(keeper, signal.SIGKILL)
-    eventually(lambda: keeper_lives(lock) is None, "the keeper's lock outlived it")
+    wait_for(lambda: keeper_lives(lock) is None, "the keeper's lock goes with it")
     _, (blind,) = start(code, lock, "holders", before=inside)
 
     assert (seen, blind) == (0, 1)

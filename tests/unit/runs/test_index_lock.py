@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import pytest
 
 from kranzq.runs import index_lock
-from tests.laboratory import wait_for
+from tests.laboratory import PATIENCE, wait_for
 
 pytestmark = pytest.mark.system("git")
 
@@ -140,7 +140,7 @@ def test_a_lock_that_goes_within_a_moment_is_waited_for(place: Place) -> None:
     """A git that only writes its index delays a start and does not refuse it."""
     place.lock.touch()
     with subprocess.Popen(["sh", "-c", 'sleep 0.2; rm "$0"', str(place.lock)]):
-        why = index_lock.why_not_now(str(place.root), patience_s=20)
+        why = index_lock.why_not_now(str(place.root), patience_s=PATIENCE)
 
     assert why is None
 

@@ -19,6 +19,7 @@ import pytest
 from kranzq.liveness import identity_of
 from kranzq.runs import keepers
 from kranzq.runs.keepers import Keeper, KeeperLost, Order, WarmKeepers, start_keeper
+from tests.laboratory import PATIENCE
 
 ORDER = Order(
     kranzq="1.0",
@@ -62,7 +63,7 @@ def go(keeper: Keeper, folder: Path, order: Order = ORDER) -> None:
 
 def wait_for_end(keeper: Keeper) -> None:
     """Wait until the process has ended, without reaping it."""
-    assert select.select([keeper.pidfd], [], [], 20)[0]
+    assert select.select([keeper.pidfd], [], [], PATIENCE)[0]
 
 
 def messages(keeper: Keeper) -> list[dict[str, Any]]:
@@ -191,7 +192,7 @@ def test_a_warm_keeper_dies_with_its_dispatcher() -> None:
         pidfd = os.pidfd_open(int(dispatcher.stdout.readline()))
         dispatcher.kill()
 
-    assert select.select([pidfd], [], [], 10)[0]
+    assert select.select([pidfd], [], [], PATIENCE)[0]
     os.close(pidfd)
 
 
@@ -207,7 +208,7 @@ def test_going_on_without_the_keeper_leaves_the_mission(keeper: Keeper, tmp_path
     go(keeper, tmp_path)
     pidfd = os.dup(keeper.pidfd)
     keeper.close()
-    assert select.select([pidfd], [], [], 20)[0]
+    assert select.select([pidfd], [], [], PATIENCE)[0]
     os.waitid(os.P_PIDFD, pidfd, os.WEXITED)
     os.close(pidfd)
 

@@ -25,7 +25,7 @@ from kranzq.server.presence_watch import PresenceWatch
 from kranzq.testing.store import HOLDER
 from kranzq.wiring import watching
 from tests.factories import ROOT, make_queue
-from tests.laboratory import wait_for
+from tests.laboratory import PATIENCE, wait_for
 
 
 @dataclass
@@ -65,6 +65,13 @@ def observer_of(*watches: Scripted, said: list[str] | None = None) -> Observer:
         return True
 
     return Observer(EventLog("0a", 100), [Group("shop", sources, hint)], (said if said is not None else []).append)
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A first look may take long, and those of other tests have ended: to close an observer waits for them a while."""
+    monkeypatch.setattr("kranzq.server.observer._PATIENCE_S", PATIENCE)
+    wait_for(lambda: threads() == 0, "the threads of other tests have ended")
 
 
 def threads() -> int:
@@ -160,7 +167,7 @@ def test_a_store_that_does_not_answer_does_not_keep_the_queue() -> None:
         def look(self) -> Seen:
             if self.looks:
                 stuck.set()
-                let_go.wait(10)
+                let_go.wait(PATIENCE)
             return super().look()
 
     queue = Scripted()
@@ -170,7 +177,7 @@ def test_a_store_that_does_not_answer_does_not_keep_the_queue() -> None:
     ]
     observer = Observer(EventLog("0a"), groups, lambda _: None)
     observer.listen(Ears())
-    stuck.wait(10)
+    assert stuck.wait(PATIENCE)
     queue.seen.append(Seen(({},)))
     wait_for(lambda: observer.log.head, "the mission is told")
     let_go.set()
@@ -246,13 +253,13 @@ def test_what_another_process_changes_is_told_within_half_a_second(
     make_queue(tmp_path).close()
     items, presence = watching.store_looks(store).items(), PresenceWatch(store.presence)
     missions = watching.mission_watch(Checkout(str(tmp_path), has_git=False))
-    log, when = EventLog("0a"), list[float]()
+    log, woken = EventLog("0a"), list[tuple[float, int]]()
     groups = [
         Group("store", (Source("item", items, 0.25), Source("presence", presence, 0.25)), store.wait_for_work),
         Group("queue", (Source("mission", missions, 0.0),), no_hint),
     ]
     observer = Observer(log, groups, lambda _: None)
-    observer.listen(lambda: when.append(time.monotonic()))
+    observer.listen(lambda: woken.append((time.monotonic(), log.head)))
     delays: dict[str, list[float]] = {}
     with subprocess.Popen(
         [sys.executable, "-c", CHANGES, url, str(tmp_path)],
@@ -264,11 +271,14 @@ def test_what_another_process_changes_is_told_within_half_a_second(
         assert other.stdin is not None
         assert other.stdout is not None
         for number, word in itertools.product(range(3), ("enqueue", "claim", "presence", "mission")):
-            woken = len(when)
+            before = log.head
             print(word, f"name-{number}", file=other.stdin, flush=True)
             done = float(other.stdout.readline())
-            wait_for(lambda woken=woken: len(when) > woken, f"{word} is told")  # type: ignore[misc]
-            delays.setdefault(word, []).append(max(0.0, when[-1] - done))
+            when = wait_for(
+                lambda before=before: [at for at, head in woken if head > before],  # type: ignore[misc]
+                f"{word} is told",
+            )
+            delays.setdefault(word, []).append(max(0.0, when[0] - done))
         other.stdin.close()
     observer.close()
 
@@ -298,4 +308,4 @@ def test_closing_ends_it_whoever_listens() -> None:
     observer.listen(Ears())
     observer.close()
 
-    assert threads() == 0
+    wait_for(lambda: threads() == 0, "the thread has ended")

@@ -15,6 +15,7 @@ from kranzq.backends.file import change
 from kranzq.backends.file.backend import FileQueue
 from kranzq.errors import LocksUnsupported, QueueLocked
 from tests.factories import gone_pid, make_queue, run_python
+from tests.laboratory import PATIENCE
 
 
 def test_a_change_excludes_another(queue: FileQueue, tmp_path: Path) -> None:
@@ -87,7 +88,7 @@ def test_a_dead_lock_is_stale_at_once(
     pauses: list[float] = []
     clocks = {"time": time.time, "monotonic": time.monotonic}
     monkeypatch.setattr(change, "time", SimpleNamespace(sleep=pauses.append, **clocks))
-    with queue.change(), change.number_lock(queue.folders, patience=2):
+    with queue.change(), change.number_lock(queue.folders, patience=PATIENCE):
         assert (folder / ".mutate.lock").read_text().endswith(".kranzq")
 
     assert sum(pauses) < 0.1
@@ -102,7 +103,7 @@ def test_an_unchanged_lock_is_stale_after_ten_seconds(queue: FileQueue, folder: 
         pass
     old = time.time() - change.STALE_S - 1
     os.utime(folder / ".mutate.lock", (old, old))
-    with queue.change(), change.number_lock(queue.folders, patience=0.5):
+    with queue.change(), change.number_lock(queue.folders, patience=PATIENCE):
         pass
 
     assert not (folder / ".mutate.lock").exists()
@@ -116,7 +117,7 @@ def test_a_lock_from_the_future_is_stale_some_day(
     ahead = time.time() + 3600
     os.utime(folder / ".mutate.lock", (ahead, ahead))
     monkeypatch.setattr(change, "STALE_S", 0.05)
-    with queue.change(), change.number_lock(queue.folders, patience=2):
+    with queue.change(), change.number_lock(queue.folders, patience=PATIENCE):
         pass
 
 

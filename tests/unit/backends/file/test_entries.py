@@ -121,8 +121,11 @@ def test_b42_two_bad_files_of_one_name_are_both_kept(queue: FileQueue, folder: P
 
 
 @pytest.mark.parametrize("content", [b"", b'{"missionId": "m-ba'])
-def test_b38_a_fresh_half_file_is_left_to_its_writer(queue: FileQueue, folder: Path, content: bytes) -> None:
+def test_b38_a_fresh_half_file_is_left_to_its_writer(
+    queue: FileQueue, folder: Path, content: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """An empty or truncated file younger than two seconds is still being written: it stays and holds up nobody."""
+    monkeypatch.setattr(entries, "FRESH_S", 3600.0)
     enqueue(queue, "m-good")
     (folder / NAME).write_bytes(content)
     found = queue.front()

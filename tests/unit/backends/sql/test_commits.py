@@ -16,7 +16,7 @@ import pytest
 from kranzq.backends.sql.commits import Call, Commits
 from kranzq.backends.sql.database import Transaction
 from kranzq.errors import StoreUnreachable
-from tests.laboratory import wait_for
+from tests.laboratory import PATIENCE, wait_for
 
 INTERRUPTS = 120
 NOTHING = cast("Transaction", None)
@@ -35,7 +35,7 @@ class Store:
         """Run each act; the first batch waits until it is let go on."""
         self.batches.append(len(batch))
         self.begun.set()
-        assert self.free.wait(10)
+        assert self.free.wait(PATIENCE)
         for call in batch:
             try:
                 call.run(NOTHING)
@@ -83,13 +83,13 @@ def test_those_that_came_meanwhile_are_committed_together() -> None:
     """Each gets its own answer, and a refused one its own fault."""
     store, answers = Store(), list[Any]()
     threads = [store.start(lambda _: "first", answers)]
-    assert store.begun.wait(10)
+    assert store.begun.wait(PATIENCE)
     threads += [store.start(saying(number), answers) for number in range(5)]
     threads.append(store.start(fail, answers))
     wait_for(lambda: store.waiting() == 6, "six wait")
     store.free.set()
     for thread in threads:
-        thread.join(10)
+        thread.join(PATIENCE)
 
     assert store.batches == [1, 6]
     assert sorted(str(answer) for answer in answers) == ["0", "1", "2", "3", "4", "first", "refused"]
@@ -102,7 +102,7 @@ def test_a_failed_commit_is_told_to_all_of_it_and_the_next_goes_on() -> None:
     def broken(batch: Sequence[Call]) -> None:
         store.batches.append(len(batch))
         store.begun.set()
-        assert store.free.wait(10)
+        assert store.free.wait(PATIENCE)
         if len(store.batches) < 3:
             raise OSError("the disk is gone")
         for call in batch:
@@ -110,12 +110,12 @@ def test_a_failed_commit_is_told_to_all_of_it_and_the_next_goes_on() -> None:
 
     store.commits = Commits(broken, "a store")
     threads = [store.start(lambda _: "one", answers)]
-    assert store.begun.wait(10)
+    assert store.begun.wait(PATIENCE)
     threads += [store.start(lambda _: "two", answers) for _ in range(2)]
     wait_for(lambda: store.waiting() == 2, "two wait")
     store.free.set()
     for thread in threads:
-        thread.join(10)
+        thread.join(PATIENCE)
 
     assert [str(answer) for answer in answers] == ["the disk is gone"] * 3
     assert store.commits.run(lambda _: "three") == "three"
@@ -130,7 +130,10 @@ def test_who_was_interrupted_while_it_waited_holds_nobody_up(behind: int) -> Non
         pytest.skip("signals are for the main thread")
 
     def interrupt() -> None:
-        wait_for(lambda: store.waiting() == 1 + behind, "it waits")
+        wait_for(lambda: store.waiting() == 1, "it waits")
+        for _ in range(behind):
+            store.start(lambda _: "behind", answers)
+        wait_for(lambda: store.waiting() == 1 + behind, "so does who comes behind it")
         assert main.ident is not None
         signal.pthread_kill(main.ident, signal.SIGUSR1)
         wait_for(lambda: store.waiting() == behind, "it gave up")
@@ -142,20 +145,17 @@ def test_who_was_interrupted_while_it_waited_holds_nobody_up(behind: int) -> Non
     before = signal.signal(signal.SIGUSR1, raised)
     try:
         first = store.start(lambda _: "first", answers)
-        assert store.begun.wait(10)
+        assert store.begun.wait(PATIENCE)
         breaker = threading.Thread(target=interrupt, daemon=True)
         breaker.start()
-        late = threading.Timer(0.05, lambda: store.start(lambda _: "behind", answers)) if behind else None
-        if late is not None:
-            late.start()
         with pytest.raises(InterruptedError):
             store.commits.run(lambda _: pytest.fail("it was given up"))
     finally:
         signal.signal(signal.SIGUSR1, before)
-    breaker.join(10)
-    first.join(10)
+    breaker.join(PATIENCE)
+    first.join(PATIENCE)
     later = store.start(lambda _: "later", answers)
-    later.join(10)
+    later.join(PATIENCE)
     wait_for(lambda: len(answers) == 2 + behind, "everybody else was served")
 
     assert sorted(answers) == sorted(["first", "later", *(["behind"] if behind else [])])
@@ -204,7 +204,7 @@ def test_who_was_interrupted_while_it_led_holds_nobody_up() -> None:
             except InterruptedError:
                 interrupts.append(True)
         for thread in threads:
-            thread.join(10)
+            thread.join(PATIENCE)
     finally:
         sys.setswitchinterval(interval)
         signal.signal(signal.SIGUSR1, before)

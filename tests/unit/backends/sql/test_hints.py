@@ -21,11 +21,12 @@ from kranzq.backends.sql.postgres import PostgresDatabase
 from kranzq.model.claim import Holder
 from kranzq.testing.items import given, item
 from tests.factories import run_python
-from tests.laboratory import wait_for
+from tests.item_stores import settle
+from tests.laboratory import PATIENCE, wait_for
 from tests.postgres_proxy import Proxy
 
 HOLDER = Holder("ann")
-LONG = 20.0
+LONG = PATIENCE
 ENQUEUE = """
 import sys
 from kranzq.work import NewItem, open
@@ -49,12 +50,6 @@ def store(url: str) -> Iterator[SqlBackend]:
     """An empty work queue."""
     with open_store(url) as one:
         yield one
-
-
-def settle(store: SqlBackend) -> None:
-    """Hear everything that has been until now, and the beginning of the hearing itself."""
-    store.wait_for_work(0)
-    wait_for(lambda: not store.wait_for_work(0.2), "nothing changes any more")
 
 
 def test_the_first_wait_knows_nothing_and_says_so(store: SqlBackend) -> None:
@@ -151,7 +146,7 @@ def test_a_lost_listener_listens_again(postgres_url: str) -> None:
         for _ in range(3):
             (pid,) = wait_for(lambda: listening(postgres_url), "it listens")
             with psycopg.connect(postgres_url, autocommit=True) as connection:
-                connection.execute("select pg_terminate_backend(%s, 5000)", (pid,))
+                connection.execute("select pg_terminate_backend(%s, 30000)", (pid,))
             assert store.wait_for_work(LONG)
         wait_for(lambda: len(listening(postgres_url)) == 1, "it listens")
         settle(store)
@@ -168,9 +163,11 @@ def test_a_half_open_connection_is_found_out(postgres_url: str) -> None:
         database = PostgresDatabase(proxy.url)
         listener = Listener(database._connections, alive_s=0.05, answer_s=0.1)
         assert listener.wait(LONG)
+        wait_for(lambda: listener._hints._count, "it listens")
         wait_for(lambda: not listener.wait(0.2), "it listens in silence")
+        before = proxy.connections
         proxy.swallow()
-        wait_for(lambda: proxy.connections > 1, "it connects anew")
+        wait_for(lambda: proxy.connections > before, "it connects anew")
         proxy.flow()
 
         assert listener.wait(LONG)
@@ -180,11 +177,12 @@ def test_a_half_open_connection_is_found_out(postgres_url: str) -> None:
 
 def test_who_never_waits_listens_to_nothing(postgres_url: str) -> None:
     """A program that only enqueues has no listening connection and no thread."""
+    before = set(threading.enumerate())  # a listener of another test that was just connecting ends by itself
     with open_store(postgres_url) as store:
         store.enqueue(item())
 
-        assert listening(postgres_url) == []
-        assert "kranzq-listener" not in {thread.name for thread in threading.enumerate()}
+        wait_for(lambda: not listening(postgres_url), "nobody listens")
+        assert "kranzq-listener" not in {thread.name for thread in set(threading.enumerate()) - before}
 
 
 def test_who_was_interrupted_holds_nobody_up() -> None:
@@ -198,7 +196,7 @@ def test_who_was_interrupted_holds_nobody_up() -> None:
 
     def interrupt() -> None:
         assert main.ident is not None
-        while asked.acquire(timeout=10):
+        while asked.acquire(timeout=PATIENCE):
             time.sleep(random.uniform(0, 1e-4))
             signal.pthread_kill(main.ident, signal.SIGUSR1)
 
@@ -216,7 +214,7 @@ def test_who_was_interrupted_holds_nobody_up() -> None:
                 pass
             other = threading.Thread(target=hints.note, daemon=True)
             other.start()
-            other.join(10)
+            other.join(PATIENCE)
             assert not other.is_alive()
     finally:
         signal.signal(signal.SIGUSR1, before)

@@ -22,7 +22,8 @@ from kranzq.model.claim import Holder
 from kranzq.model.work import Finish, ItemClaim
 from kranzq.testing.items import given, item
 from kranzq.testing.store import together
-from tests.laboratory import wait_for
+from tests.item_stores import settle
+from tests.laboratory import PATIENCE, wait_for
 from tests.postgres_proxy import Proxy
 
 HOLDER = Holder("ann")
@@ -259,11 +260,13 @@ def test_a_forgotten_lock_is_waited_for_and_then_named(postgres_url: str) -> Non
     with open_store(postgres_url) as store:
         store.enqueue(item("w-1"))
         held = given(store.claim(HOLDER))
-        short = SqlBackend(PostgresDatabase(postgres_url, patience_s=0.3))
+        database = PostgresDatabase(postgres_url, patience_s=0.3)
+        short = SqlBackend(database)
         with psycopg.connect(postgres_url) as forgotten:
             forgotten.execute("select * from kranzq_items for update")
             with pytest.raises(StoreLocked, match="nothing was changed"):
                 short.finish(held)
+        database._patience = PATIENCE
         short.finish(held)
         short.close()
 
@@ -272,12 +275,14 @@ def test_a_server_that_answers_nothing_is_given_up(postgres_url: str, monkeypatc
     """A call ends at its deadline even when neither an answer nor an end of the connection comes."""
     monkeypatch.setattr("kranzq.backends.sql.postgres._ANSWER_S", 0.1)
     with Proxy(postgres_url) as proxy:
-        database = PostgresDatabase(proxy.url, patience_s=0.3)
+        database = PostgresDatabase(proxy.url, patience_s=PATIENCE)
         database.schema()
         proxy.swallow()
+        database._patience = 0.3
         with pytest.raises(StoreUnreachable, match="no answer within"):
             database.schema()
         proxy.flow()
+        database._patience = PATIENCE
         database.schema()
         database.close()
 
@@ -298,13 +303,13 @@ def test_more_threads_than_connections_take_turns(postgres_url: str, monkeypatch
 
     def hold() -> None:
         with database._connections.borrowed(float("inf")):
-            holding.wait(10)
-            done.wait(10)
+            holding.wait(PATIENCE)
+            done.wait(PATIENCE)
 
     threads = [threading.Thread(target=hold) for _ in range(2)]
     for thread in threads:
         thread.start()
-    holding.wait(10)
+    holding.wait(PATIENCE)
     with pytest.raises(StoreLocked, match="on all its connections"):
         database.schema()
     done.set()
@@ -334,8 +339,7 @@ def test_a_child_process_makes_connections_of_its_own(store: SqlBackend) -> None
 def test_a_child_process_that_only_closes_takes_nothing_from_its_parent(store: SqlBackend) -> None:
     """The parent still hears of work, on the connection that it had."""
     store.enqueue(item("w-1"))
-    while store.wait_for_work(1.0):
-        pass
+    settle(store)
     pid = os.fork()
     if pid == 0:
         store.close()
@@ -346,7 +350,7 @@ def test_a_child_process_that_only_closes_takes_nothing_from_its_parent(store: S
     before = list(database._connections._idle)
     store.enqueue(item("w-2"))
 
-    assert store.wait_for_work(10.0)
+    assert store.wait_for_work(PATIENCE)
     assert database._connections._idle == before
 
 

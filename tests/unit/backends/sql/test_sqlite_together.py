@@ -13,7 +13,7 @@ from kranzq.backends.sql.database import Transaction
 from kranzq.backends.sql.sqlite import SqliteDatabase
 from kranzq.errors import KranzqError
 from kranzq.testing.store import together
-from tests.laboratory import wait_for
+from tests.laboratory import PATIENCE, wait_for
 
 Act = Callable[[Transaction], object]
 
@@ -34,13 +34,13 @@ def shared(database: SqliteDatabase, acts: list[Act]) -> list[object]:
 
     def first(_: Transaction) -> None:
         begun.set()
-        assert free.wait(10)
+        assert free.wait(PATIENCE)
 
     def run(number: int) -> None:
         if number == len(acts):
             database.write(first)
             return
-        assert begun.wait(10)
+        assert begun.wait(PATIENCE)
         try:
             answers[number] = database.write(acts[number])
         except (KranzqError, ValueError, sqlite3.Error) as fault:

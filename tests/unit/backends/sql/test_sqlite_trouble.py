@@ -27,7 +27,7 @@ from kranzq.errors import SchemaTooNew, StoreLocked, StoreUnavailable, UnsafePat
 from kranzq.model.outcome import Outcome
 from kranzq.testing.items import item
 from kranzq.testing.store import HOLDER
-from tests.laboratory import REPO
+from tests.laboratory import PATIENCE, REPO
 
 
 @pytest.fixture
@@ -357,7 +357,7 @@ def test_b61_a_lock_that_ends_in_time_is_waited_for(path: Path) -> None:
         thread.join(0.15)
         assert thread.is_alive(), "it did not wait"
         other.execute("rollback")
-        thread.join(10)
+        thread.join(PATIENCE)
 
         assert [getattr(one, "id", None) for one in answers] == ["w-1"]
 
@@ -465,16 +465,16 @@ def test_a_fork_waits_for_those_who_use_a_connection(path: Path) -> None:
 
         def look(_: object) -> None:
             reading.set()
-            assert go_on.wait(10)
+            assert go_on.wait(PATIENCE)
 
         reader = threading.Thread(target=lambda: work.database.read(look))
         reader.start()
-        assert reading.wait(10)
+        assert reading.wait(PATIENCE)
         threading.Timer(0.1, go_on.set).start()
         pid = os.fork()
         if pid == 0:
             os._exit(0 if go_on.is_set() else 1)
-        reader.join(10)
+        reader.join(PATIENCE)
 
         assert os.waitpid(pid, 0)[1] == 0
 

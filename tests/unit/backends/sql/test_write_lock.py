@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from kranzq.backends.sql.write_lock import WriteLock
 from kranzq.errors import StoreLocked
-from tests.laboratory import REPO, wait_for
+from tests.flocks import is_free
+from tests.laboratory import PATIENCE, REPO, wait_for
 
 HOLD = """
 import sys
 from kranzq.backends.sql.write_lock import WriteLock
 lock = WriteLock(sys.argv[1])
-lock.take(10)
+lock.take(30)
 print("held", flush=True)
 sys.stdin.readline()
 lock.let_go()
@@ -50,16 +52,28 @@ def held_elsewhere(path: str) -> Iterator[subprocess.Popen[str]]:
             process.kill()
 
 
-def is_free(path: str) -> bool:
-    """Whether anybody may have it now."""
-    lock = WriteLock(path)
-    try:
-        lock.take(0)
-    except StoreLocked:
-        return False
-    finally:
-        lock.close()
-    return True
+def is_waited_for(path: str) -> bool:
+    """Whether a thread of ours blocks on it: the kernel tells of those as well."""
+    mine, inode = f"-> FLOCK  ADVISORY  WRITE {os.getpid()} ", f":{os.stat(path).st_ino} "
+    return any(mine in line and inode in line for line in Path("/proc/locks").read_text().splitlines())
+
+
+def once_it_waits(path: str, act: Callable[[], object]) -> threading.Thread:
+    """Do something as soon as somebody waits, in a thread that has begun."""
+
+    def body() -> None:
+        wait_for(lambda: is_waited_for(path), "somebody waits")
+        act()
+
+    thread = threading.Thread(target=body)
+    thread.start()
+    return thread
+
+
+def let_go(holder: subprocess.Popen[str]) -> None:
+    """Tell another process to let it go."""
+    assert holder.stdin is not None
+    print("go", file=holder.stdin, flush=True)
 
 
 def threads() -> set[threading.Thread]:
@@ -73,12 +87,12 @@ def test_it_is_taken_let_go_and_taken_again(path: str) -> None:
     before = threads()
     for _ in range(3):
         lock.take(0)
-        assert not is_free(path)
+        assert not is_free(Path(path))
         lock.let_go()
-        assert is_free(path)
+        assert is_free(Path(path))
     lock.close()
 
-    assert len(threads() - before) <= 4  # those of the looks from outside, on their way out
+    assert not threads() - before
 
 
 def test_it_is_waited_for(path: str) -> None:
@@ -86,11 +100,8 @@ def test_it_is_waited_for(path: str) -> None:
     lock, before = WriteLock(path), threads()
     for _ in range(2):
         with held_elsewhere(path) as other:
-            thread = threading.Timer(
-                0.05, lambda other=other: other.stdin and print("go", file=other.stdin, flush=True)
-            )
-            thread.start()
-            lock.take(10)
+            thread = once_it_waits(path, functools.partial(let_go, other))
+            lock.take(PATIENCE)
             thread.join()
             lock.let_go()
     assert len(threads() - before) == 1
@@ -102,8 +113,9 @@ def test_a_holder_that_is_killed_lets_go(path: str) -> None:
     """The kernel frees it."""
     lock = WriteLock(path)
     with held_elsewhere(path) as other:
-        threading.Timer(0.05, other.kill).start()
-        lock.take(10)
+        thread = once_it_waits(path, other.kill)
+        lock.take(PATIENCE)
+        thread.join()
         lock.close()
 
 
@@ -115,10 +127,9 @@ def test_past_the_deadline_nothing_is_kept(path: str) -> None:
             with pytest.raises(StoreLocked):
                 lock.take(0.02)
         assert len(threads() - before) == 2
-        assert other.stdin is not None
-        print("go", file=other.stdin, flush=True)
-        wait_for(lambda: is_free(path), "those that gave up let go")
-        lock.take(10)
+        let_go(other)
+        wait_for(lambda: is_free(Path(path)), "those that gave up let go")
+        lock.take(PATIENCE)
         lock.close()
     wait_for(lambda: not threads() - before, "their threads end")
 
@@ -149,15 +160,14 @@ def test_who_was_interrupted_while_it_waited_keeps_nothing(path: str) -> None:
     before = signal.signal(signal.SIGUSR1, raised)
     try:
         with held_elsewhere(path) as other:
-            threading.Timer(0.05, lambda: signal.pthread_kill(ident, signal.SIGUSR1)).start()
+            once_it_waits(path, lambda: signal.pthread_kill(ident, signal.SIGUSR1))
             with pytest.raises(InterruptedError):
                 lock.take(10)
-            assert other.stdin is not None
-            print("go", file=other.stdin, flush=True)
-            wait_for(lambda: is_free(path), "nobody keeps it")
+            let_go(other)
+            wait_for(lambda: is_free(Path(path)), "nobody keeps it")
     finally:
         signal.signal(signal.SIGUSR1, before)
-    lock.take(10)
+    lock.take(PATIENCE)
     lock.close()
 
 
@@ -171,16 +181,16 @@ def test_a_child_that_forgets_it_does_not_keep_it(path: str) -> None:
         "if os.fork() == 0:\n"
         "    lock.forget()\n"
         "    print(os.getpid(), flush=True)\n"
-        "    time.sleep(30)\n"
+        "    time.sleep(100)\n"
         "    os._exit(0)\n"
-        "time.sleep(30)\n"
+        "time.sleep(100)\n"
     )
     with subprocess.Popen([sys.executable, "-c", program, path], cwd=REPO, stdout=subprocess.PIPE, text=True) as parent:
         assert parent.stdout is not None
         child = int(parent.stdout.readline())
         try:
-            assert not is_free(path)
+            assert not is_free(Path(path))
             parent.kill()
-            wait_for(lambda: is_free(path), "it is free")
+            wait_for(lambda: is_free(Path(path)), "it is free")
         finally:
             os.kill(child, signal.SIGKILL)
