@@ -94,9 +94,9 @@ def _remove_left(parent: str) -> None:
 def _remove(folder: str) -> None:
     """Remove it, what hides it from git last. What was killed a moment ago may still make files in it for a while."""
     until = time.monotonic() + _PATIENCE_S
-    while _empty(folder) and time.monotonic() < until:
+    while (left := _empty(folder)) and time.monotonic() < until:
         time.sleep(0.05)
-    if not _empty(folder):
+    if not left:
         shutil.rmtree(folder, ignore_errors=True)
 
 

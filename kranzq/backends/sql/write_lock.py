@@ -88,8 +88,8 @@ class _Waiter:
 
     def wait(self, seconds: float) -> bool:
         """Whether the lock was granted in time. If not, or if this is interrupted, it is given back when it comes."""
-        self._asked.release()
         try:
+            self._asked.release()
             if self._granted.acquire(timeout=seconds):
                 return True
         except BaseException:
