@@ -278,5 +278,7 @@ def unknown_setting(where: str, name: str) -> BadSetting:
     forms = {name.rpartition(".")[2]: name for name in _BY_NAME} | {name: name for name in _BY_NAME}
     close = difflib.get_close_matches(name, forms, n=1) or difflib.get_close_matches(name, TABLES, n=1)
     advice = f"Did you mean {forms.get(close[0], close[0])!r}?" if close else "Known are: " + ", ".join(_BY_NAME)
-    shown = re.sub(r"://.*", "://…", name, flags=re.DOTALL)  # a URL that slipped to the left of its key is a secret still
+    shown = re.sub(
+        r"://.*", "://…", name, flags=re.DOTALL
+    )  # a URL that slipped to the left of its key is a secret still
     return BadSetting(where, shown, "is unknown", advice)
