@@ -44,6 +44,28 @@ def test_changes_are_seen_without_a_reload(dashboard: Dashboard, shop: Checkout)
     assert page.evaluate(f"() => {SAME_PAGE}") == 1
 
 
+def test_news_without_a_pause_do_not_put_off_the_asking(dashboard: Dashboard) -> None:
+    """A change every twentieth of a second or sooner: the view is asked again all the same, while they come."""
+    page = dashboard.open()
+    asked = page.evaluate(
+        """async (patience) => {
+            const { Source } = await import(new URL("store.js", document.querySelector("script[src]").src));
+            let asked = 0;
+            const one = new Source(async () => ++asked, () => true);
+            const end = one.use(() => {});
+            const until = performance.now() + patience;
+            while (asked < 3 && performance.now() < until) {
+                one.touch();
+                await new Promise((done) => setTimeout(done, 10));
+            }
+            end();
+            return asked;
+        }""",
+        PATIENCE * 500,
+    )
+    assert asked == 3
+
+
 def test_a_mission_is_watched_while_it_runs(dashboard: Dashboard, shop: Checkout, tmp_path: Path) -> None:
     """Its output grows, the overview has its last line and how long it runs; its end comes by itself."""
     go = tmp_path / "go"
