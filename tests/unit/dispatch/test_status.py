@@ -23,7 +23,7 @@ from kranzq.runs.folder import OUTPUT
 from kranzq.runs.folders import Runs
 from kranzq.runs.record import EntryIdentity, RunRecord
 from kranzq.wiring import looking, queues
-from tests.factories import gone_pid, enqueue, gone_pid, make_queue
+from tests.factories import enqueue, gone_pid, make_queue
 
 MISSION = MissionId("m-1")
 KEEPS = """
