@@ -123,8 +123,7 @@ def _ours(text: str, kind: Kind, path: str) -> Iterator[Ours]:
             told = _mapping(env).get(MARK_VARIABLE)
             if item.key == SERVER and isinstance(told, str) and (mark := Mark.parse(told)) is not None:
                 assert servers is not None
-                agent = _mapping(env).get("KRANZQ_AGENT")
-                yield Ours(servers, index, "", replace(mark, wish=Wish(agent=agent if isinstance(agent, str) else "")))
+                yield Ours(servers, index, "", replace(mark, wish=Wish.of_agent(_mapping(env).get("KRANZQ_AGENT"))))
         return
     for event, _ in (APPROVAL, STOP):
         hooks = root.at(HOOKS)

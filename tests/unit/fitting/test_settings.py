@@ -196,6 +196,16 @@ def test_a_command_that_nobody_should_keep_is_refused(word: str) -> None:
         Wish(command=("x", word))
 
 
+@pytest.mark.parametrize("agent", ["kqa_" + "a" * 43, "a\\u0000b", "ann"])
+def test_whatever_stands_in_an_entry_of_ours_it_can_be_taken_out(agent: str) -> None:
+    """Also what would be refused if it were asked for: a token that somebody has put there is a reason to take it out."""
+    made = put("{}", MCP, Wish(agent="me")).replace('"me"', f'"{agent}"')
+
+    assert settings.mark_in(made, MCP, "f") is not None
+    assert settings.take(made, MCP, "f") == "{}"
+    assert settings.take(put(made, MCP), MCP, "f") == "{}"
+
+
 @given(texts())
 def test_every_value_is_found_where_it_stands(text: str) -> None:
     """The tree of a text says of each member what JSON says of it."""
