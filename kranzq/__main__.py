@@ -52,7 +52,7 @@ def _open_standard_streams() -> None:
             os.open(os.devnull, os.O_RDWR)  # the lowest free number is this one
         if getattr(sys, name) is None:
             setattr(sys, name, os.fdopen(fd, "w" if fd else "r", encoding="utf-8", closefd=False))
-    with contextlib.suppress(AttributeError):  # a test's own stream
+    with contextlib.suppress(AttributeError, OSError):  # a stream of another make, or one that was exchanged below it
         sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
 
 
