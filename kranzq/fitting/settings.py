@@ -83,7 +83,8 @@ def _in_place(text: str, kind: Kind, wish: Wish, mark: Mark, path: str) -> str |
     commands = (approval_command(kind, wish), stop_command())
     if [one.event for one in found] != [APPROVAL[0], STOP[0]]:
         return None
-    for one, matcher, command in reversed(list(zip(found, (APPROVAL[1], STOP[1]), commands, strict=True))):
+    swaps: list[tuple[Node, str]] = []
+    for one, matcher, command in zip(found, (APPROVAL[1], STOP[1]), commands, strict=True):
         item = _mapping(json_text.value_of(text, one.item))
         is_as_made = item.keys() == {"type", "command"} and item["type"] == "command"
         if not is_as_made or _mapping(json_text.value_of(text, one.group)).get("matcher") != matcher:
@@ -91,7 +92,9 @@ def _in_place(text: str, kind: Kind, wish: Wish, mark: Mark, path: str) -> str |
         wanted = command + _comment(kind, replace(mark, made=one.mark.made, wish=wish))
         there = one.item.at("command")
         if there is not None and item["command"] != wanted:
-            text = json_text.swap(text, there, wanted)
+            swaps.append((there, wanted))
+    for node, wanted in sorted(swaps, key=lambda swap: -swap[0].start):  # from behind: what is before stays where it is
+        text = json_text.swap(text, node, wanted)
     return text
 
 

@@ -7,6 +7,7 @@ import pty
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,9 +19,9 @@ LATIN = {"PYTHONIOENCODING": "latin-1"}
 def kranzq(lab: Laboratory, *words: str, **more: object) -> subprocess.CompletedProcess[bytes]:
     """A verb in a process of its own, as a shell starts it: how its streams are opened is what matters."""
     env = os.environ | LATIN | {"PYTHONPATH": str(REPO)}
-    return subprocess.run(
-        lab.command(*words), check=False, **{"env": env, "capture_output": True, "timeout": 60} | more
-    )  # type: ignore[call-overload,no-any-return]
+    given: dict[str, Any] = {"env": env, "capture_output": True, "timeout": 60} | more
+    done: subprocess.CompletedProcess[bytes] = subprocess.run(lab.command(*words), check=False, **given)
+    return done
 
 
 @pytest.mark.parametrize("charset", ["latin-1", "ascii", "iso8859-15", "ascii:surrogateescape", "utf-8"])

@@ -457,10 +457,10 @@ def test_without_a_hash_or_a_commit_nothing_is_enqueued(repository: Repository, 
 
     done = subprocess.run(["sh", "-c", command], input="{}", text=True, env=env, check=False, timeout=50)
     assert done.returncode == 1
-    done = subprocess.run(
+    committed = subprocess.run(
         [repository.scripts / "post-commit"], env=env, cwd=repository.lab.root, check=False, timeout=50
     )
-    assert done.returncode == 0
+    assert committed.returncode == 0
     assert repository.missions() == []
 
 

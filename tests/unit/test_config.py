@@ -216,12 +216,12 @@ def test_a_webhook_may_stand_there_as_a_text(home: Home) -> None:
         'failed = ["https://chat.example.org/S3CRET", "second"]',
         'failed = ["./S3CRET"]',
         'failed = {url = "https://chat.example.org/S3CRET"}',
-        'failed = https://chat.example.org/S3CRET',
-        'failed = [\n"https://h/S3CRET" = \n]',
-        'failed =\n"https://h/S3CRET"',
-        'https://h/S3CRET',
-        '"https://h/S3CRET" = "failed"',
-        '"ftp://h/S3CRET" = "failed"',
+        "failed = https://chat.example.org/S3CRET",
+        'failed = [\n"https://example.org/S3CRET" = \n]',
+        'failed =\n"https://example.org/S3CRET"',
+        "https://example.org/S3CRET",
+        '"https://example.org/S3CRET" = "failed"',
+        '"ftp://example.org/S3CRET" = "failed"',
     ],
 )  # fmt: skip
 def test_what_is_wrong_about_a_hook_is_said_without_its_value(home: Home, text: str) -> None:

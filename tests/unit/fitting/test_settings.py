@@ -137,7 +137,7 @@ def test_what_somebody_added_since_stays(kind: Any) -> None:
 
 
 @BOTH
-@pytest.mark.parametrize("start", [None, "{}", '{\n  "hooks": {}\n}\n'])
+@pytest.mark.parametrize("start", [None, "{}", '{"hooks": {"Stop": [], "PostToolUse": []}}'])
 def test_what_stands_behind_ours_does_not_move_it(kind: Any, start: str | None) -> None:
     """Putting it in again changes nothing, another wish changes ours alone, and out again only theirs is left."""
     once = put(start, kind)
