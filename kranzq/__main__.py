@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import sys
@@ -39,7 +40,11 @@ def leave(code: int) -> None:
 
 
 def _open_standard_streams() -> None:
-    """Put /dev/null where a standard stream is closed, or the next file that is opened would become it."""
+    """Put /dev/null where a standard stream is closed, or the next file that is opened would become it.
+
+    What a charset has not is shown escaped on stdout, as Python does it on stderr: a name, a title or a sign of ours
+    ends nothing.
+    """
     for fd, name in enumerate(("stdin", "stdout", "stderr")):
         try:
             os.fstat(fd)
@@ -47,6 +52,8 @@ def _open_standard_streams() -> None:
             os.open(os.devnull, os.O_RDWR)  # the lowest free number is this one
         if getattr(sys, name) is None:
             setattr(sys, name, os.fdopen(fd, "w" if fd else "r", encoding="utf-8", closefd=False))
+    with contextlib.suppress(AttributeError, OSError):  # a stream of another make, or one that was exchanged below it
+        sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
 
 
 if __name__ == "__main__":

@@ -73,7 +73,7 @@ class BadSetting(UsageFault):
     """A setting that is unknown or has a wrong value."""
 
     def __init__(self, where: str, key: str, why: str, advice: str = "") -> None:
-        super().__init__(f"{where}: setting {key!r} {why}.", advice)
+        super().__init__(f"{where}: {f'setting {key!r} ' if key else ''}{why}.", advice)
         self.key = key
 
 

@@ -72,7 +72,7 @@ def status(told: Told) -> Status:
         _texts(told.get("next", [])),
         seconds_of(told.get("due")),
         _texts(told.get("waits", [])),
-        tuple(Notice(_text(one["text"]), _text(one["advice"])) for one in told.get("warnings", ())),
+        tuple(map(_notice, told.get("warnings", ()))),
         _text_or_none(busy["kranzStatus"]) if busy is not None else None,
     )
 
@@ -140,6 +140,12 @@ def _listed(told: Told) -> Listed:
         told["signed"],
         _text(told.get("note", "")),
         _text(told.get("advice", "")),
+    )
+
+
+def _notice(told: Told) -> Notice:
+    return Notice(
+        _text(told["text"]), _text(told["advice"]), told.get("listed") is True, _text_or_none(told.get("claim"))
     )
 
 

@@ -75,7 +75,7 @@ def _answer(question: str, proposed: str, name: str) -> str | None:
     """One answer that the setting takes; None for none."""
 
     def check(text: str) -> str:
-        if text.strip() != NONE:
+        if text.strip() not in {NONE, ""}:
             try:
                 setting_named("your answer", name).value_of(text, "your answer", name, as_text=True)
             except BadSetting as fault:
@@ -83,7 +83,7 @@ def _answer(question: str, proposed: str, name: str) -> str | None:
         return text.strip()
 
     answer = str(click.prompt(clean(question), default=proposed, value_proc=check))
-    return None if answer == NONE else answer
+    return None if answer in {NONE, ""} else answer  # blanks are no command
 
 
 def _doubt(environ: Mapping[str, str], answers: dict[str, dict[str, object]]) -> None:

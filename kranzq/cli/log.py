@@ -23,7 +23,10 @@ class Stream(Protocol):
 
 
 def log_to(stream: Stream) -> None:
-    """Print each event from now on; a full disk or a reader that went away does not stop a dispatcher."""
+    """Print each event from now on; a full disk or a reader that went away does not stop a dispatcher.
+
+    Whatever a stream says to a line, nothing comes out of it: an event is told between two steps of a settlement.
+    """
 
     def tell(event: Event) -> None:
         if isinstance(event, LeaseRenewed):
@@ -33,7 +36,7 @@ def log_to(stream: Stream) -> None:
             stream.flush()
         except BrokenPipeError:
             unsubscribe()
-        except OSError:
-            pass  # a disk that is full now takes the next line again
+        except (OSError, ValueError, RuntimeError):
+            pass  # a disk that is full now takes the next line again; so does a stream that is in the middle of one
 
     unsubscribe = subscribe(tell)

@@ -6,6 +6,7 @@ report and 70.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import sys
@@ -164,7 +165,8 @@ def _run(argv: Sequence[str]) -> int:
     except click.exceptions.Exit as done:
         return done.exit_code
     except click.ClickException as fault:  # a usage error among them has 2
-        _show(fault)
+        with contextlib.suppress(OSError):  # nobody reads it
+            _show(fault)
         return fault.exit_code
     except KranzqError as fault:
         complain_of(fault)
@@ -217,6 +219,7 @@ def _report() -> str:
     import tempfile
     import traceback
 
-    with tempfile.NamedTemporaryFile("w", prefix="kranzq-fault-", suffix=".txt", delete=False) as file:
-        file.write(f"kranzq {__version__}, Python {sys.version}\n\n{without_tokens(traceback.format_exc())}")
+    with tempfile.NamedTemporaryFile("wb", prefix="kranzq-fault-", suffix=".txt", delete=False) as file:
+        text = f"kranzq {__version__}, Python {sys.version}\n\n{without_tokens(traceback.format_exc())}"
+        file.write(text.encode("utf-8", "backslashreplace"))
     return file.name

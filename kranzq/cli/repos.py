@@ -91,5 +91,5 @@ def _above(path: str) -> list[str]:
 
     try:
         return [checkouts.find_checkout(path, os.environ).root]
-    except KranzqError:
+    except (KranzqError, OSError):
         return []

@@ -45,9 +45,13 @@ def mention(*lines: str) -> None:
 
 
 def complain(*lines: str) -> None:
-    """Lines about a fault, on stderr, which often ends in a log: a token that was typed is not repeated."""
+    """Lines about a fault, on stderr, which often ends in a log: a token that was typed is not repeated.
+
+    Where nothing takes them the exit code says it alone.
+    """
     told = without_tokens("\n".join(map(clean, lines)))
-    click.echo(f"kranzq: {told}", err=True, color=_colour(sys.stderr))
+    with contextlib.suppress(OSError):
+        click.echo(f"kranzq: {told}", err=True, color=_colour(sys.stderr))
 
 
 def complain_of(fault: KranzqError) -> None:
@@ -61,7 +65,11 @@ def say_json(value: object) -> None:
 
 
 def clean(text: str) -> str:
-    """The text as one line, with control characters shown instead of acting; half characters become visible, too."""
+    """The text as one line, with control characters shown instead of acting.
+
+    Half characters, and letters that the output's charset has not, become visible, too: so what is cut to a width here
+    has it there.
+    """
     return _visible(text.translate(_ESCAPED))
 
 
@@ -104,8 +112,13 @@ def duration(seconds: float) -> str:
     return " ".join(shown) or "0 s"
 
 
+def charset() -> str:
+    """What the output is written in: not all of them have each letter of a name."""
+    return getattr(sys.stdout, "encoding", None) or "utf-8"
+
+
 def _visible(text: str) -> str:
-    return text.encode("utf-8", "backslashreplace").decode()
+    return text.encode(charset(), "backslashreplace").decode(charset())
 
 
 def _echo(text: str) -> None:

@@ -9,7 +9,7 @@ import sys
 import unicodedata
 from collections.abc import Sequence
 
-from kranzq.cli.say import clean, say_styled
+from kranzq.cli.say import charset, clean, say_styled
 
 _LEAST = 8
 _GAP = 2
@@ -43,7 +43,16 @@ def cut_to(text: str, width: int) -> str:
         if left < 0:
             break
         kept += letter
-    return kept + "…"
+    return kept + ellipsis_sign()
+
+
+def ellipsis_sign() -> str:
+    """What stands at the end of what was cut; as wide in a charset that has no ellipsis."""
+    try:
+        "…".encode(charset())
+    except UnicodeEncodeError:
+        return "~"
+    return "…"
 
 
 def _shrink(widths: list[int], cut: list[int], room: int) -> None:

@@ -57,4 +57,4 @@ def _write(folder: int, name: str, path: str, added: str) -> None:
     between = b"" if not old else b"\n" if old.endswith(b"\n") else b"\n\n"
     new = old + between + added.encode()
     parse_settings(path, new)  # whatever stood there before: a file that does not parse stops every verb
-    atomic.replace(folder, name, new, mode=mode, sync=True)
+    atomic.replace(folder, name, new, mode=mode, sync=True, owner=atomic.owner_of(folder, name))

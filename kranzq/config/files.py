@@ -16,6 +16,7 @@ from kranzq.errors import BadSetting, UnsafePath
 from kranzq.trust.key import base_dir
 
 FILE_LIMIT = 256 * 1024
+_KEY = re.compile(r"\s*(\[{0,2}[\w.-]{1,60}\]{0,2})\s*(?:=|$)")
 
 
 def config_path(environ: Mapping[str, str]) -> str:
@@ -59,5 +60,6 @@ def read_settings(path: str) -> dict[str, object]:
 
 def _not_toml(where: str, upto: str, why: str) -> BadSetting:
     lines = upto.rstrip("\n").split("\n")
-    key = lines[-1].partition("=")[0].strip()[:60]
+    found = _KEY.match(lines[-1])  # of a list over several lines it may be a value, even a webhook's secret URL
+    key = found[1] if found is not None else ""
     return BadSetting(f"{where}, line {len(lines)}", key, f"cannot be read: {why}", "The file is TOML: https://toml.io")

@@ -5,6 +5,7 @@ A new setting is one row here and one field in `kranzq.config`; its check is a p
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 
 from kranzq.config.values import (
@@ -277,4 +278,7 @@ def unknown_setting(where: str, name: str) -> BadSetting:
     forms = {name.rpartition(".")[2]: name for name in _BY_NAME} | {name: name for name in _BY_NAME}
     close = difflib.get_close_matches(name, forms, n=1) or difflib.get_close_matches(name, TABLES, n=1)
     advice = f"Did you mean {forms.get(close[0], close[0])!r}?" if close else "Known are: " + ", ".join(_BY_NAME)
-    return BadSetting(where, name, "is unknown", advice)
+    shown = re.sub(
+        r"://.*", "://…", name, flags=re.DOTALL
+    )  # a URL that slipped to the left of its key is a secret still
+    return BadSetting(where, shown, "is unknown", advice)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Sequence
+from typing import TypeGuard
 
 from kranzq.model.database_url import DatabaseUrl
 from kranzq.model.whole import parse_whole
@@ -134,18 +135,26 @@ def parse_command(value: object) -> tuple[str, ...]:
 
 
 def parse_hook(value: object) -> tuple[str, ...]:
-    """A program, by its name or its absolute path, and its arguments; or one URL; empty for none.
+    """A program, by its name or its absolute path, and its arguments; or one URL, also as a text; empty for none.
 
-    A relative path would be looked up in the checkout, where anybody may have put something.
+    A relative path would be looked up in the checkout, where anybody may have put something. What is wrong is said
+    without the value: a URL is often a secret, and a program's argument may be one.
     """
-    command = _texts(value, "must be a list of texts, the program and its arguments, or one URL")
-    if command and command[0].lower().startswith(("http:", "https:")):
+    value = [value] if isinstance(value, str) and _is_url(value) else value
+    if not _is_texts(value):
+        raise ValueError("must be a list of texts, the program and its arguments, or one URL")
+    command = tuple(value)
+    if command and _is_url(command[0]):
         if len(command) > 1 or not _is_webhook(command[0]):
             raise ValueError("must be one http or https URL with a host, and without a user, a password or a #")
         return command
     if command and (not command[0] or ("/" in command[0] and not command[0].startswith("/"))):
         raise ValueError("must begin with a program, by its name or its absolute path")
     return command
+
+
+def _is_url(text: str) -> bool:
+    return text.strip().lower().startswith(("http:", "https:"))
 
 
 def _is_webhook(url: str) -> bool:
@@ -224,9 +233,13 @@ def split_names(text: str) -> object:
 
 
 def _texts(value: object, why: str) -> tuple[str, ...]:
-    if not isinstance(value, list | tuple) or not all(isinstance(text, str) and "\0" not in text for text in value):
+    if not _is_texts(value):
         raise ValueError(f"{why}, not {_shown(value)}")
     return tuple(value)
+
+
+def _is_texts(value: object) -> TypeGuard[Sequence[str]]:
+    return isinstance(value, list | tuple) and all(isinstance(text, str) and "\0" not in text for text in value)
 
 
 def _shown(value: object) -> str:

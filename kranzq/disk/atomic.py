@@ -52,10 +52,25 @@ def temporary_name(name: str) -> str:
     return f".{head}.{os.getpid()}.{next(_counter)}{os.urandom(4).hex()}.tmp"
 
 
-def write_new(dir_fd: int, name: str, data: bytes, *, mode: int = 0o600, sync: bool) -> os.stat_result:
-    """Create `name` with `data`; it must not exist. On failure nothing is left. Raises OSError."""
+def owner_of(dir_fd: int, name: str) -> tuple[int, int] | None:
+    """Whose file this is, as user and group; None when there is none."""
+    try:
+        seen = os.stat(name, dir_fd=dir_fd, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    return seen.st_uid, seen.st_gid
+
+
+def write_new(
+    dir_fd: int, name: str, data: bytes, *, mode: int = 0o600, sync: bool, owner: tuple[int, int] | None = None
+) -> os.stat_result:
+    """Create `name` with `data`; it must not exist. It is given to `owner`. On failure nothing is left.
+
+    Raises OSError.
+    """
     fd = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=dir_fd)
     try:
+        _give(fd, owner)
         os.fchmod(fd, mode_in(dir_fd, mode))  # whatever the umask
         _write_all(fd, data)
         if sync:
@@ -67,6 +82,17 @@ def write_new(dir_fd: int, name: str, data: bytes, *, mode: int = 0o600, sync: b
         raise
     finally:
         os.close(fd)
+
+
+def _give(fd: int, owner: tuple[int, int] | None) -> None:
+    seen = os.fstat(fd)
+    if owner is None or owner == (seen.st_uid, seen.st_gid):
+        return
+    try:
+        os.fchown(fd, *owner)
+    except OSError as fault:
+        why = f"it would not stay with its owner, user {owner[0]} and group {owner[1]}"
+        raise OSError(fault.errno, why) from fault
 
 
 def publish(dir_fd: int, name: str, data: bytes, *, mode: int = 0o600) -> os.stat_result:
@@ -108,10 +134,15 @@ def appear(dir_fd: int, temporary: str, name: str, inode: int) -> None:
         os.unlink(temporary, dir_fd=dir_fd)
 
 
-def replace(dir_fd: int, name: str, data: bytes, *, mode: int = 0o600, sync: bool) -> None:
-    """Put `data` in the place of `name`, whether it exists or not. Synced, file and directory, when `sync`."""
+def replace(
+    dir_fd: int, name: str, data: bytes, *, mode: int = 0o600, sync: bool, owner: tuple[int, int] | None = None
+) -> None:
+    """Put `data` in the place of `name`, whether it exists or not. Synced, file and directory, when `sync`.
+
+    A file that is a person's keeps its `owner`: whoever may not give it to them changes nothing, and OSError says so.
+    """
     temporary = temporary_name(name)
-    seen = write_new(dir_fd, temporary, data, mode=mode, sync=sync)
+    seen = write_new(dir_fd, temporary, data, mode=mode, sync=sync, owner=owner)
     try:
         try:
             os.rename(temporary, name, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)

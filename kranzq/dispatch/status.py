@@ -54,6 +54,12 @@ class Notice:
     advice: str = ""
     listed: bool = False
     """Whether `list --all` names the files that it is about, one by one."""
+    claim: str | None = None
+    """The name of the claim that it is about, which `claims` has, too."""
+
+    def to_json(self) -> dict[str, object]:
+        """The notice with the documented keys: whoever shows the same one by one leaves it out, or puts it there."""
+        return {"text": self.text, "advice": self.advice, "listed": self.listed, "claim": self.claim}
 
 
 @frozen
@@ -86,7 +92,7 @@ class Status:
             "next": list(self.first),
             "due": rfc3339(self.next_due) if self.next_due is not None else None,
             "waits": list(self.waits),
-            "warnings": [{"text": one.text, "advice": one.advice} for one in self.warnings],
+            "warnings": [one.to_json() for one in self.warnings],
             "daemonHidden": self.daemon.why if isinstance(self.daemon, HiddenDaemon) else None,
         }
 
@@ -237,15 +243,15 @@ def about_keeper(runs: Runs, record: RunRecord) -> Iterable[Notice]:
 
 def _about_claims(claims: Iterable[ClaimSeen]) -> Iterable[Notice]:
     for claim in claims:
-        mission = claim.claimed.place.mission
+        mission, name = claim.claimed.place.mission, claim.claimed.place.name
         if claim.record is not None and awaits_hand_in(claim.claimed.place, claim.record):
-            yield Notice(item_sentence(claim.record), CLEAR)
+            yield Notice(item_sentence(claim.record), CLEAR, claim=name)
         elif claim.judged.verdict is Liveness.GONE:
             text = f"mission {mission} is claimed, but its holder is gone: {claim.judged.evidence}"
-            yield Notice(text, "A daemon puts it right; without one type: kranzq recover")
+            yield Notice(text, "A daemon puts it right; without one type: kranzq recover", claim=name)
         elif claim.judged.verdict is Liveness.UNKNOWN:
             text = f"mission {mission} is claimed, and nothing is known of its holder: {claim.judged.evidence}"
-            yield Notice(text, "See: kranzq recover")
+            yield Notice(text, "See: kranzq recover", claim=name)
 
 
 def _about_files(sight: Sight, counts: dict[str, int], *, bad: bool) -> Iterable[Notice]:

@@ -1,6 +1,7 @@
 """One file that a fitting is put into or taken out of: what it is now, what it shall be, the difference, and the act.
 
-What was shown is what is written: a file that has changed meanwhile is left alone. It is replaced whole, with its mode.
+What was shown is what is written: a file that has changed meanwhile is left alone. It is replaced whole, with its
+mode and owner.
 """
 
 from __future__ import annotations
@@ -68,7 +69,8 @@ class Change:
                     os.unlink(name, dir_fd=fd)
                     atomic.sync_folder(fd)
                 else:
-                    atomic.replace(fd, name, self.after, mode=self.mode, sync=True)
+                    owner = atomic.owner_of(fd, name)
+                    atomic.replace(fd, name, self.after, mode=self.mode, sync=True, owner=owner)
                 _sweep(fd, name)
             finally:
                 os.close(fd)

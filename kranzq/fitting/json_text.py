@@ -76,6 +76,14 @@ def append(text: str, into: Node, value: object, key: str | None = None) -> str:
     return text[: into.start + 1] + lead + _rendered(text, value, key, indent) + trail + text[into.start + 1 :]
 
 
+def swap(text: str, old: Node, value: object) -> str:
+    """The text with another value in the place of one, laid out by the line on which it begins."""
+    line = text[text.rfind("\n", 0, old.start) + 1 : old.start]
+    indent = line[: len(line) - len(line.lstrip(" \t"))]
+    own_line = "\n" in text[old.start : old.end]
+    return text[: old.start] + _rendered(text, value, None, indent if own_line else None) + text[old.end :]
+
+
 def drop(text: str, out_of: Node, index: int) -> str:
     """The text without one member or element, and without the comma and space that it needed."""
     item, count = out_of.items[index], len(out_of.items)

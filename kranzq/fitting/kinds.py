@@ -118,6 +118,14 @@ class Wish:
         return json.dumps({name: value for name, value in shown.items() if value or value == 0})
 
     @classmethod
+    def of_agent(cls, agent: object) -> Wish:
+        """What an entry of an MCP server says. What somebody has put there that would be refused is no wish."""
+        try:
+            return cls(agent=agent if isinstance(agent, str) else "")
+        except UsageFault:  # what it marks can still be taken out
+            return cls()
+
+    @classmethod
     def from_json(cls, text: str) -> Wish:
         """What a mark says, as far as it can be understood."""
         try:

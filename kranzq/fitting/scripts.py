@@ -15,6 +15,7 @@ from kranzq.fitting.kinds import Kind, Wish
 INSIDE = "".join(f"${{{name}-}}" for name in (*OF_A_RUN, *OF_AN_ITEM))
 """In shell: not empty inside a mission or an item's command."""
 _THERE = "command -v kranzq >/dev/null 2>&1"
+_COMMIT = 'kranzq_commit=$(git rev-parse --verify HEAD) && [ -n "$kranzq_commit" ]'
 _MISSING = "kranzq: not found in PATH, so nobody can tell whether the claim of this mission is still its own; refused."
 
 
@@ -29,7 +30,7 @@ def by_hand(kind: Kind, wish: Wish) -> str:
     if not kind.enqueues:
         return "kranzq guard >/dev/null </dev/null || exit $?"
     inside = "" if wish.missions_too else f'[ -n "{INSIDE}" ] || '
-    return f"{inside}kranzq enqueue {_commit_mission(kind, wish)} {_words(wish)} </dev/null >/dev/null || :"
+    return f"{inside}{{ {_COMMIT} && {_enqueue_commit(kind, wish)}; }} || :"
 
 
 def approval_command(kind: Kind, wish: Wish) -> str:
@@ -37,9 +38,11 @@ def approval_command(kind: Kind, wish: Wish) -> str:
 
     A host takes the exit code 2 for a refusal, so every fault becomes 1, which it only shows.
     """
-    mission = f'{shlex.quote(f"{wish.mission or kind.mission}-")}"$(sha256sum <"$d/approval.json" | cut -c1-16)"'
+    mission = f'{_named(kind, wish)}"$h"'
     enqueue = f'kranzq -C "${{CLAUDE_PROJECT_DIR:-.}}" enqueue {mission} {_words(wish, file="$d/approval.json")}'
-    act = f'd=$(mktemp -d) && cat >"$d/approval.json" && {enqueue} >/dev/null'
+    # no pipe: what fails in one is seen by nobody, and without a hash all plans would be one mission
+    hashed = 'h=$(sha256sum <"$d/approval.json") && h=$(printf %.16s "$h") && [ -n "$h" ]'
+    act = f'd=$(mktemp -d) && cat >"$d/approval.json" && {hashed} && {enqueue} >/dev/null'
     return f'{_unless_inside(wish)}{_THERE} || exit 0; {act}; c=$?; rm -rf "$d"; [ "$c" -eq 0 ] || exit 1'
 
 
@@ -50,23 +53,22 @@ def stop_command() -> str:
 
 def ci_job(kind: Kind, wish: Wish) -> str:
     """A job for a CI, in YAML that most of them understand with another name here and there."""
-    name = f"{wish.mission or kind.mission}-"
     return f"""\
 # A job of kranzq, to be put among the jobs of your CI. Nothing was written.
 # KRANZQ_SERVER and KRANZQ_TOKEN come from the secrets of the CI; REVISION and BRANCH are its own variables
-# for the commit and the branch. The image needs: pip install 'kranzq[client]'
+# for the commit and the branch; where one is empty the job fails. The image needs: pip install 'kranzq[client]'
 kranzq:
   script:
     # A branch work/ITEM-ATTEMPT may be merged only while, or after, that attempt holds the item; else the job fails.
     - |
-      case $BRANCH in
+      case ${{BRANCH:?names no branch}} in
         work/*-[0-9]*)
           work=${{BRANCH#work/}}
           kranzq guard --item "${{work%-*}}" --attempt "${{work##*-}}" ;;
       esac
     # One mission a commit, however often the job is run again.
     - |
-      kranzq enqueue {shlex.quote(name)}"$REVISION" {_words(wish)}
+      kranzq enqueue {_named(kind, wish)}"${{REVISION:?names no commit}}" {_words(wish)}
 """
 
 
@@ -86,14 +88,19 @@ fi
 def _enqueue(kind: Kind, wish: Wish) -> str:
     inside = "" if wish.missions_too else f'[ -z "{INSIDE}" ] && '
     return f"""\
-if {inside}{_THERE}; then
-    kranzq enqueue {_commit_mission(kind, wish)} {_words(wish)} </dev/null >/dev/null || :
+if {inside}{_THERE} && {_COMMIT}; then
+    {_enqueue_commit(kind, wish)} || :
 fi
 """
 
 
-def _commit_mission(kind: Kind, wish: Wish) -> str:
-    return shlex.quote(f"{wish.mission or kind.mission}-") + '"$(git rev-parse HEAD)"'
+def _enqueue_commit(kind: Kind, wish: Wish) -> str:
+    return f'kranzq enqueue {_named(kind, wish)}"$kranzq_commit" {_words(wish)} </dev/null >/dev/null'
+
+
+def _named(kind: Kind, wish: Wish) -> str:
+    """What the mission's id begins with. Whatever follows must not be empty, or all of them would be one mission."""
+    return shlex.quote(f"{wish.mission or kind.mission}-")
 
 
 def _unless_inside(wish: Wish) -> str:

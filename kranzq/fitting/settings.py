@@ -32,10 +32,14 @@ class Ours:
     index: int
     event: str
     mark: Mark
+    group: Node
+    item: Node
 
 
 def put(text: str | None, kind: Kind, wish: Wish, mark: Mark, path: str) -> str:
-    """The settings with the fitting in it, an older one of the kind replaced. Raises Conflict."""
+    """The settings with the fitting in it, an older one of the kind replaced, in its place. Raises Conflict."""
+    if text is not None and (kept := _in_place(text, kind, wish, mark, path)) is not None:
+        return kept
     before = take(text, kind, path) if text is not None else None
     made = list(mark.made)
     if text is not None and before is None:
@@ -68,6 +72,40 @@ def mark_in(text: str, kind: Kind, path: str) -> Mark | None:
     return next((one.mark for one in _ours(text, kind, path)), None)
 
 
+def _in_place(text: str, kind: Kind, wish: Wish, mark: Mark, path: str) -> str | None:
+    """The settings with ours brought up to date where it stands, before whatever others have put behind it.
+
+    None when it is not there whole, so that it must be put there anew.
+    """
+    found = list(_ours(text, kind, path))
+    if kind.place is Place.SERVERS:
+        return _server_in_place(text, found[0], wish, mark) if len(found) == 1 else None
+    commands = (approval_command(kind, wish), stop_command())
+    if [one.event for one in found] != [APPROVAL[0], STOP[0]]:
+        return None
+    swaps: list[tuple[Node, str]] = []
+    for one, matcher, command in zip(found, (APPROVAL[1], STOP[1]), commands, strict=True):
+        item = _mapping(json_text.value_of(text, one.item))
+        is_as_made = item.keys() == {"type", "command"} and item["type"] == "command"
+        if not is_as_made or _mapping(json_text.value_of(text, one.group)).get("matcher") != matcher:
+            return None
+        wanted = command + _comment(kind, replace(mark, made=one.mark.made, wish=wish))
+        there = one.item.at("command")
+        if there is not None and item["command"] != wanted:
+            swaps.append((there, wanted))
+    for node, wanted in sorted(swaps, key=lambda swap: -swap[0].start):  # from behind: what is before stays where it is
+        text = json_text.swap(text, node, wanted)
+    return text
+
+
+def _server_in_place(text: str, there: Ours, wish: Wish, mark: Mark) -> str | None:
+    entry = _entry(wish, replace(mark, made=there.mark.made))
+    if json_text.value_of(text, there.item) == entry:
+        return text
+    is_last = there.index == len(there.holder.items) - 1
+    return None if is_last else json_text.swap(text, there.item, entry)
+
+
 def _put_hooks(text: str, kind: Kind, wish: Wish, mark: Mark, path: str) -> str:
     commands = ((APPROVAL, approval_command(kind, wish)), (STOP, stop_command()))
     for at, ((event, matcher), command) in enumerate(commands):
@@ -79,7 +117,7 @@ def _put_hooks(text: str, kind: Kind, wish: Wish, mark: Mark, path: str) -> str:
             *([HOOKS] if hooks is None else []),
             *([event] if groups is None else []),
         )
-        comment = f" # kranzq hook {kind.name} {replace(mark, made=made).render()}"
+        comment = _comment(kind, replace(mark, made=made))
         group: dict[str, object] = {} if matcher is None else {"matcher": matcher}
         group[HOOKS] = [{"type": "command", "command": command + comment}]
         if hooks is None:
@@ -100,13 +138,21 @@ def _put_server(text: str, wish: Wish, mark: Mark, path: str) -> str:
             "If it is as you want it, leave it so; else remove it by hand, then type the same again.",
         )
     made = (*mark.made, SERVERS) if servers is None else mark.made
-    env = {MARK_VARIABLE: replace(mark, made=made, wish=None).render()}
-    if wish.agent:
-        env["KRANZQ_AGENT"] = wish.agent
-    entry = {"command": "kranzq", "args": ["mcp"], "env": env}
+    entry = _entry(wish, replace(mark, made=made))
     if servers is None:
         return json_text.append(text, root, {SERVER: entry}, SERVERS)
     return json_text.append(text, servers, entry, SERVER)
+
+
+def _comment(kind: Kind, mark: Mark) -> str:
+    return f" # kranzq hook {kind.name} {mark.render()}"
+
+
+def _entry(wish: Wish, mark: Mark) -> dict[str, object]:
+    env = {MARK_VARIABLE: replace(mark, wish=None).render()}
+    if wish.agent:
+        env["KRANZQ_AGENT"] = wish.agent
+    return {"command": "kranzq", "args": ["mcp"], "env": env}
 
 
 def _made(text: str, kind: Kind, path: str) -> set[str]:
@@ -123,8 +169,8 @@ def _ours(text: str, kind: Kind, path: str) -> Iterator[Ours]:
             told = _mapping(env).get(MARK_VARIABLE)
             if item.key == SERVER and isinstance(told, str) and (mark := Mark.parse(told)) is not None:
                 assert servers is not None
-                agent = _mapping(env).get("KRANZQ_AGENT")
-                yield Ours(servers, index, "", replace(mark, wish=Wish(agent=agent if isinstance(agent, str) else "")))
+                told_mark = replace(mark, wish=Wish.of_agent(_mapping(env).get("KRANZQ_AGENT")))
+                yield Ours(servers, index, "", told_mark, servers, item.node)
         return
     for event, _ in (APPROVAL, STOP):
         hooks = root.at(HOOKS)
@@ -144,7 +190,7 @@ def _in_group(text: str, kind: Kind, groups: Node, index: int, group: Node, even
         mark = Mark.parse(found[2]) if found is not None and found[1] == kind.name else None
         if mark is not None:
             alone = len(inner.items) == 1
-            yield Ours(groups if alone else inner, index if alone else at, event, mark)
+            yield Ours(groups if alone else inner, index if alone else at, event, mark, group, item.node)
 
 
 def _drop_empty(text: str, kind: Kind, event: str, made: set[str], path: str) -> str:

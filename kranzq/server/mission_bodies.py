@@ -178,6 +178,8 @@ class Notice(msgspec.Struct):
 
     text: str
     advice: str
+    listed: Annotated[bool, Meta(description="Whether the list of missions names what it is about, one by one.")]
+    claim: Annotated[str | None, Meta(description="The name of the claim that it is about.")]
 
 
 class Status(msgspec.Struct):

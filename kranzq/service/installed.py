@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
-from kranzq.disk.atomic import remove, replace, store_fault
+from kranzq.disk.atomic import owner_of, remove, replace, store_fault
 from kranzq.disk.read import Unreadable, read_regular
 from kranzq.model.frozen import frozen
 from kranzq.service.manager import Manager
@@ -79,7 +79,7 @@ def write(manager: Manager, text: str) -> None:
     try:
         os.makedirs(folder, exist_ok=True)
         with _opened(folder) as fd:
-            replace(fd, name, text.encode(*_UTF8), mode=0o644, sync=True)
+            replace(fd, name, text.encode(*_UTF8), mode=0o644, sync=True, owner=owner_of(fd, name))
     except OSError as fault:
         raise store_fault(manager.path, fault) from fault
 

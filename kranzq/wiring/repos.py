@@ -57,7 +57,11 @@ def look_at_all(environ: Mapping[str, str]) -> list[RepoSeen]:
 
 def gone(roots: Iterable[str]) -> list[str]:
     """Those at whose path there is no checkout any more. One that only cannot be read is not among them."""
-    return [root for root in roots if _is_gone(root)]
+    found = []
+    for root in roots:
+        with contextlib.suppress(OSError):  # it cannot be told: a link loop, a disk that fails, a folder of others
+            found += [root] if _is_gone(root) else []
+    return found
 
 
 def _look_at(root: str) -> RepoSeen:
@@ -73,12 +77,22 @@ def _look_at(root: str) -> RepoSeen:
 
 
 def _is_gone(root: str) -> bool:
-    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-        os.stat(root)
-        try:
-            return find_checkout(root, os.environ).root != root
-        except KranzqError:
-            return True
+    """Whether there is surely no checkout at this path. Raises OSError when that cannot be told."""
+    if not _is_there(root):
+        return True
+    with contextlib.suppress(KranzqError):
+        if find_checkout(root, os.environ).root == root:
+            return False
+    _is_there(f"{root}/.git")  # what could not be looked at is not seen by a search either
+    _is_there(f"{root}/.kranz/queue")
+    return True
+
+
+def _is_there(path: str) -> bool:
+    try:
+        os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
     return True
 
 

@@ -91,6 +91,14 @@ def test_none_is_an_answer(checkout: Path, agent: Path) -> None:
     assert (checkout / ".kranz/queue").is_dir()
 
 
+def test_a_blank_is_none(checkout: Path, agent: Path) -> None:
+    """Who types blanks at each question gets what `none` gives: no empty command that runs nothing, and no fault."""
+    assert agent.exists()
+    on_terminal(checkout, "init", typed=(" ", "  ", " "))
+    assert settings() == {}
+    assert (checkout / ".kranz/queue").is_dir()
+
+
 def test_without_a_terminal_nothing_is_asked_nor_written(checkout: Path, agent: Path) -> None:
     """It says how to get what it would propose; with `--yes` it takes it, and what stood in the file stays."""
     path = Path(os.environ["XDG_CONFIG_HOME"]) / "kranzq/config.toml"

@@ -408,13 +408,60 @@ def test_a_job_for_a_ci_is_only_printed(repository: Repository) -> None:
     assert len(steps) == 2
     for step in steps:
         subprocess.run(["sh", "-n", "-c", step], check=True, timeout=50)
-    assert """kranzq enqueue verify-"$REVISION" --once -- make 'it'"'"'s all'""" in said
+    assert """kranzq enqueue verify-"${REVISION:?names no commit}" --once -- make 'it'"'"'s all'""" in said
     told = json.loads(
         repository.hook("install", "ci", "--print", "--json", "--mission", "verify", "--", "make", "it's all")
     )
     assert (told["path"], told["diff"]) == (None, said.splitlines())
     assert repository.seen() == seen
     repository.hook("remove", "ci", code=2)
+
+
+def test_a_job_for_a_ci_that_is_not_wired_fails(repository: Repository) -> None:
+    """Without a commit each job would enqueue the same mission, and without a branch nothing would be guarded."""
+    said = repository.hook("install", "ci", "--", "true")
+    guard, enqueue = (step.partition("\n    #")[0].replace("\n      ", "\n") for step in said.split("- |\n")[1:])
+    env = {name: text for name, text in os.environ.items() if name not in {"REVISION", "BRANCH"}}
+
+    def run(step: str, **given: str) -> tuple[int, str]:
+        there = env | {"PATH": repository.path} | given
+        argv = ["sh", "-c", step]
+        done = subprocess.run(
+            argv, cwd=repository.lab.root, env=there, capture_output=True, text=True, check=False, timeout=50
+        )
+        return done.returncode, done.stderr
+
+    for given in ({}, {"REVISION": "", "BRANCH": ""}):
+        for step, name in ((guard, "BRANCH"), (enqueue, "REVISION")):
+            code, told = run(step, **given)
+            assert code != 0
+            assert name in told
+    assert repository.missions() == []
+    assert run(guard, BRANCH="main") == (0, "")
+    assert run(enqueue, REVISION="abc")[0] == 0
+    assert repository.missions() == ["ci-abc"]
+
+
+def test_without_a_hash_or_a_commit_nothing_is_enqueued(repository: Repository, tmp_path: Path) -> None:
+    """A mission with half an id would be there once and never again: the host shows a fault, and git goes on."""
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    for name in ("sha256sum", "git"):
+        (broken / name).write_text("#!/bin/sh\nexit 1\n")
+        (broken / name).chmod(0o755)
+    repository.hook("install", "claude", "--yes", "--", "cat")
+    repository.hook("install", "git-post-commit", "--yes", "--", "cat")
+    hooks = json.loads((repository.lab.root / ".claude/settings.local.json").read_text())["hooks"]
+    command = hooks["PostToolUse"][0]["hooks"][0]["command"]
+    env = os.environ | {"PATH": f"{broken}:{repository.path}", "CLAUDE_PROJECT_DIR": str(repository.lab.root)}
+
+    done = subprocess.run(["sh", "-c", command], input="{}", text=True, env=env, check=False, timeout=50)
+    assert done.returncode == 1
+    committed = subprocess.run(
+        [repository.scripts / "post-commit"], env=env, cwd=repository.lab.root, check=False, timeout=50
+    )
+    assert committed.returncode == 0
+    assert repository.missions() == []
 
 
 def test_what_would_change_is_shown_and_nothing_is_written(repository: Repository) -> None:

@@ -7,7 +7,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Route, expect
 
 from tests.browsing import CUT, REFUSED, Checkout, Dashboard, looking
 from tests.cables import Cable
@@ -42,6 +42,49 @@ def test_changes_are_seen_without_a_reload(dashboard: Dashboard, shop: Checkout)
     shop.served.ask("POST", "/v1/work-claims", {"repo": "o/r", "path": "src/x.py"}, token=token)
     expect(page.get_by_text("walker")).to_be_visible()
     assert page.evaluate(f"() => {SAME_PAGE}") == 1
+
+
+def test_what_needs_a_person_is_told_once(dashboard: Dashboard) -> None:
+    """A claim whose holder is gone is one row with what to type; what is listed one by one is not counted besides."""
+    claim = {"name": "1.json.claimed.7", "mission": "left-alone", "verdict": "gone", "evidence": "pid 7 is no more"}
+    about = {"text": "mission left-alone is claimed, but its holder is gone", "advice": "Do this", "listed": False}
+    counted = {"text": "one file lies in the quarantine", "advice": "See which", "listed": True, "claim": None}
+
+    def answer(route: Route) -> None:
+        told = route.fetch().json()
+        warnings = [about | {"claim": claim["name"]}, counted]
+        route.fulfill(json=told | {"claims": [claim], "warnings": warnings})
+
+    dashboard.page.route("**/v1/status", answer)
+    page = dashboard.open()
+    needs = page.get_by_role("region", name="Needs a person")
+    expect(needs.get_by_text("is claimed, but its holder is gone")).to_have_count(1)
+    expect(needs.get_by_role("listitem").filter(has_text="left-alone")).to_have_count(1)
+    expect(needs).to_contain_text("Do this")
+    expect(needs).not_to_contain_text("lies in the quarantine")
+    page.unroute_all(behavior="wait")
+
+
+def test_news_without_a_pause_do_not_put_off_the_asking(dashboard: Dashboard) -> None:
+    """A change every twentieth of a second or sooner: the view is asked again all the same, while they come."""
+    page = dashboard.open()
+    asked = page.evaluate(
+        """async (patience) => {
+            const { Source } = await import(new URL("store.js", document.querySelector("script[src]").src));
+            let asked = 0;
+            const one = new Source(async () => ++asked, () => true);
+            const end = one.use(() => {});
+            const until = performance.now() + patience;
+            while (asked < 3 && performance.now() < until) {
+                one.touch();
+                await new Promise((done) => setTimeout(done, 10));
+            }
+            end();
+            return asked;
+        }""",
+        PATIENCE * 500,
+    )
+    assert asked == 3
 
 
 def test_a_mission_is_watched_while_it_runs(dashboard: Dashboard, shop: Checkout, tmp_path: Path) -> None:

@@ -199,6 +199,40 @@ def test_a_webhook_is_a_plain_url(home: Home, url: str) -> None:
     assert "me:pass" not in home.fault().sentence
 
 
+def test_a_webhook_may_stand_there_as_a_text(home: Home) -> None:
+    """One URL needs no list around it, whatever the source."""
+    home.write('[hooks]\nfailed = "https://chat.example.org/S3CRET"\n')
+
+    assert home.load().hooks.failed == ("https://chat.example.org/S3CRET",)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'failed = "HTTPS://chat.example.org/S3CRET"',
+        'failed = " https://chat.example.org/S3CRET"',
+        'failed = "curl https://chat.example.org/S3CRET"',
+        'failed = ["https://chat.example.org/S3CRET", 1]',
+        'failed = ["https://chat.example.org/S3CRET", "second"]',
+        'failed = ["./S3CRET"]',
+        'failed = {url = "https://chat.example.org/S3CRET"}',
+        "failed = https://chat.example.org/S3CRET",
+        'failed = [\n"https://example.org/S3CRET" = \n]',
+        'failed =\n"https://example.org/S3CRET"',
+        "https://example.org/S3CRET",
+        '"https://example.org/S3CRET" = "failed"',
+        '"ftp://example.org/S3CRET" = "failed"',
+    ],
+)  # fmt: skip
+def test_what_is_wrong_about_a_hook_is_said_without_its_value(home: Home, text: str) -> None:
+    """A webhook's URL is a secret, and what is wrong stands in logs: so no message repeats it, whatever the mistake."""
+    home.write(f"[hooks]\n{text}\n")
+
+    fault = home.fault()
+
+    assert "S3CRET" not in fault.sentence + fault.advice
+
+
 def test_each_source_is_stronger_than_the_one_before(home: Home) -> None:
     """The file, the checkout, variables and flags override each other in this order."""
     seen = [home.load().mission.timeout]

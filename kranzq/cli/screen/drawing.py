@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kranzq.cli.say import clean
-from kranzq.cli.tables import wide
+from kranzq.cli.tables import ellipsis_sign, wide
 
 PERSON, RUNS, WAITS, QUIET, TITLE = "bold red", "green", "cyan", "dim", "bold"
 """What needs a person, what runs, what is next, what is beside the point, and a heading."""
@@ -54,7 +54,8 @@ def rendered(what: RenderableType, columns: int) -> list[str]:
         console.print(what, no_wrap=what.no_wrap, overflow=what.overflow)
     else:
         console.print(what)
-    return [line.rstrip() for line in out.getvalue().split("\n")[:-1]]
+    sign = ellipsis_sign()  # the library has but one
+    return [line.rstrip().replace("…", sign) for line in out.getvalue().split("\n")[:-1]]
 
 
 def said(*parts: str | tuple[str, str]) -> Text:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import Any
 
-from kranzq.cli.say import clean
+from kranzq.cli.say import charset, clean
 from kranzq.cli.screen.drawing import NARROWEST, PERSON, Size, cut, marked, rendered, said
 from kranzq.errors import KranzqError
 
@@ -175,7 +175,7 @@ class _Terminal:
         self._take()
 
     def _write(self, text: str) -> None:
-        data = text.encode("utf-8", "replace")
+        data = text.encode(charset(), "backslashreplace")
         while data:
             data = data[os.write(self._out, data) :]
 

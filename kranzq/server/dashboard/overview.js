@@ -7,23 +7,18 @@ import { elapsed, entryRow, facts, listOr, mark, missionLink, runRow, section, t
 import { shared, Source } from "./store.js";
 import { at, count, now, span } from "./words.js";
 
-const TOLD_BELOW = new Set(["See why: kranzq list --parked", "See which and why: kranzq list --all"]);
 const MOST_WAITING = 5;
 
 /** All that a person should look at, the worst first. */
 function needs(status, missions) {
   const claims = status.claims.filter((one) => one.verdict !== "alive");
-  const named = claims.map((one) => one.name);
-  const warned = status.warnings.filter(
-    (one) => !TOLD_BELOW.has(one.advice) && !named.some((name) => one.text.includes(name)),
-  );
+  const told = (name) => status.warnings.find((one) => one.claim === name);
+  const warned = status.warnings.filter((one) => !one.listed && !claims.some((claim) => claim.name === one.claim));
   return [
-    ...claims.map((one) => ({ kind: "claim", ...one })),
+    ...claims.map((one) => ({ kind: "claim", ...one, told: told(one.name) })),
     ...missions.entries.filter((one) => one.state === "parked").map((entry) => ({ kind: "parked", entry })),
     ...missions.quarantined.map((one) => ({ kind: "file", state: "quarantined", ...one })),
-    ...missions.bad
-      .filter((one) => !warned.some((told) => told.text.includes(one.file)))
-      .map((one) => ({ kind: "file", state: "no entry", ...one })),
+    ...missions.bad.map((one) => ({ kind: "file", state: "no entry", ...one })),
     ...warned.map((one) => ({ kind: "warning", ...one })),
   ];
 }
@@ -40,9 +35,9 @@ function needRow(one) {
       h(
         "span",
         { class: "note wide", dir: "auto" },
-        one.evidence,
+        one.told?.text ?? one.evidence,
         " ",
-        h("span", { class: "advice" }, "See: kranzq recover"),
+        h("span", { class: "advice" }, one.told?.advice ?? "See: kranzq recover"),
       ),
     );
   }

@@ -22,6 +22,7 @@ export class Source {
     this.took = 0;
     this.asked = -Infinity;
     this.timer = null;
+    this.due = Infinity;
     this.stale = true;
     this.busy = false;
   }
@@ -36,24 +37,37 @@ export class Source {
       this.listeners.delete(show);
       if (this.listeners.size > 0) return;
       all.delete(this);
-      clearTimeout(this.timer);
-      this.timer = null;
+      this.unset();
     };
   }
 
-  /** It may be something else by now. */
+  /** It may be something else by now. News only bring the asking forward: a stream of them must not put it off. */
   touch(afterMs = SOON_MS) {
     this.stale = true;
     if (this.busy || this.listeners.size === 0) return;
     const first = this.value === null && this.fault === null;
     const wait = first ? 0 : Math.max(afterMs, this.asked + Math.max(LEAST_MS, SHARE * this.took) - performance.now());
+    if (performance.now() + wait < this.due) this.set(() => void this.refresh(), wait);
+  }
+
+  set(what, wait) {
+    this.unset();
+    this.due = performance.now() + wait;
+    this.timer = setTimeout(() => {
+      this.unset();
+      what();
+    }, wait);
+  }
+
+  unset() {
     clearTimeout(this.timer);
-    this.timer = setTimeout(() => void this.refresh(), wait);
+    this.timer = null;
+    this.due = Infinity;
   }
 
   async refresh() {
     if (this.busy || this.listeners.size === 0) return;
-    clearTimeout(this.timer);
+    this.unset();
     this.busy = true;
     this.stale = false;
     const begun = performance.now();
@@ -71,7 +85,7 @@ export class Source {
     if (this.stale) this.touch();
     else if (this.fault !== null && (this.fault.status === 0 || this.fault.status >= 500)) this.touch(AGAIN_MS);
     else if (this.everyMs > 0 && this.listeners.size > 0) {
-      this.timer = setTimeout(
+      this.set(
         () => void (document.hidden ? this.touch(this.everyMs) : this.refresh()),
         Math.max(this.everyMs, 20 * this.took),
       );

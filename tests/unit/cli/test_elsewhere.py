@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
@@ -16,6 +17,7 @@ from kranzq.cli.elsewhere_waiting import refuse_inside_mission_of, wait_for_end
 from kranzq.cli.main import run as cli
 from kranzq.client import LogPiece, RemoteMissions
 from kranzq.dispatch.daemon_seen import HiddenDaemon
+from kranzq.dispatch.status import Notice, nothing_there
 from kranzq.errors import Conflict, InsideMission, NoSuchMission, NotFound, ServerUnreachable
 from kranzq.model.ids import MissionId
 from kranzq.model.state import State
@@ -81,6 +83,17 @@ def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 GONE = look("gone", run(1, "failed"))
+
+
+def test_what_a_notice_is_about_comes_through_a_server() -> None:
+    """So it is told once there, too; an older server leaves it out."""
+    notices = (
+        Notice("two are parked", "See why", listed=True),
+        Notice("its holder is gone", "", claim="00.json.claimed.7"),
+    )
+    sent = replace(nothing_there("/srv/c"), warnings=notices).to_json()
+    assert told.status(sent).warnings == notices
+    assert told.status(sent | {"warnings": [{"text": "t", "advice": "a"}]}).warnings == (Notice("t", "a"),)
 
 
 @pytest.mark.parametrize(

@@ -64,3 +64,21 @@ def test_a_greeting_that_cannot_be_written_stops_nobody(monkeypatch: pytest.Monk
     monkeypatch.setattr("sys.stdout", disk)
 
     say.mention("kranzq serves")
+
+
+@pytest.mark.parametrize("fault", [ValueError("closed"), UnicodeEncodeError("latin-1", "…", 0, 1, ""), RuntimeError()])
+def test_nothing_that_a_stream_says_comes_out_of_an_event(fault: Exception) -> None:
+    """An event is told between two steps of a settlement: the second one is done whatever became of the line."""
+
+    class Stubborn(io.StringIO):
+        def write(self, text: str, /) -> int:
+            if "lost" in text:
+                raise fault
+            return super().write(text)
+
+    stream = Stubborn()
+    log_to(stream)
+    events.emit(events.Warned("lost"))
+    events.emit(events.Warned("kept"))
+
+    assert stream.getvalue().endswith("warning: kept\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -53,6 +54,54 @@ def test_one_that_is_gone_is_one_line_and_no_error(three: list[Path], capsys: py
         map(str, (three[0], three[2]))
     )
     assert "None is gone" in called(capsys, "repos", "forget")[1]
+
+
+@pytest.mark.parametrize("below", ["", ".git", ".kranz/queue"])
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EIO, errno.ELOOP, errno.ENOTCONN, errno.ESTALE])
+def test_one_that_cannot_be_looked_at_stops_no_other(
+    three: list[Path], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, number: int, below: str
+) -> None:
+    """A disk that is away, or a folder of others: all are listed, and `forget` takes out what is gone, and not it."""
+    shutil.rmtree(three[1])
+    refused = os.path.join(three[0], below) if below else str(three[0])
+    stat, lstat = os.stat, os.lstat
+
+    def refuse(path: object, fd: int | None) -> None:
+        if fd is None and isinstance(path, str) and (path + "/").startswith(refused + "/"):
+            raise OSError(number, os.strerror(number), path)
+
+    def failing(path: object, *, dir_fd: int | None = None, follow_symlinks: bool = True) -> os.stat_result:
+        refuse(path, dir_fd)
+        return stat(path, dir_fd=dir_fd, follow_symlinks=follow_symlinks)  # type: ignore[arg-type]
+
+    def failing_on_links(path: object, *, dir_fd: int | None = None) -> os.stat_result:
+        refuse(path, dir_fd)
+        return lstat(path, dir_fd=dir_fd)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(os, "stat", failing)
+    monkeypatch.setattr(os, "lstat", failing_on_links)
+    listed = called(capsys, "repos", "list", "--json")
+    seen = called(capsys, "status", "--all", "--json")
+    forgotten = called(capsys, "repos", "forget")
+    monkeypatch.undo()
+
+    gone = {one["repo"]: one["gone"] for one in json.loads(listed[1])["repos"]}
+    assert (listed[0], seen[0], forgotten[0]) == (0, 0, 0)
+    assert gone == {str(three[0]): False, str(three[1]): True, str(three[2]): False}
+    assert gone == {one["repo"]: one["gone"] for one in json.loads(seen[1])["repos"]}
+    assert str(three[1]) in forgotten[1]
+    assert str(three[0]) not in forgotten[1]
+
+
+def test_a_link_to_itself_stops_no_other(three: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
+    """It is listed, stays when what is gone is forgotten, and can be taken out by hand."""
+    shutil.rmtree(three[0])
+    three[0].symlink_to(three[0])
+
+    assert str(three[0]) in called(capsys, "repos")[1]
+    assert called(capsys, "status", "--all")[0] == 0
+    assert "None is gone" in called(capsys, "repos", "forget")[1]
+    assert called(capsys, "repos", "remove", str(three[0]))[0] == 0
 
 
 def test_one_that_cannot_be_read_is_one_line_and_stays(

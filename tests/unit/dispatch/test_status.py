@@ -92,6 +92,19 @@ def run_of(root: Path, keeper: int, *, process: int | None = None, began: float 
             return run.write(record, sync=False)
 
 
+def test_a_claim_that_needs_a_person_is_named_by_its_notice(tmp_path: Path) -> None:
+    """Whoever shows claims one by one knows by it which notice says the same."""
+    with make_queue(tmp_path) as queue:
+        name = enqueue(queue, MISSION)
+    claim = f"{name}.claimed.{gone_pid()}"
+    os.rename(tmp_path / ".kranz/queue" / name, tmp_path / ".kranz/queue" / claim)
+    found = look(tmp_path)
+
+    [notice] = [one for one in found.warnings if "its holder is gone" in one.text]
+    assert notice.claim == claim
+    assert [one.claimed.place.name for one in found.claims] == [claim]
+
+
 def test_a_held_lock_is_seen_without_being_taken(tmp_path: Path) -> None:
     """The kernel's table tells; a lock that is free is told apart from one that is held."""
     path = tmp_path / "lock"

@@ -136,6 +136,37 @@ def test_what_somebody_added_since_stays(kind: Any) -> None:
     assert json.loads(left) == ({"hooks": groups, "mine": 1} if kind is CLAUDE else {"mine": 1})
 
 
+@BOTH
+@pytest.mark.parametrize("start", [None, "{}", '{"hooks": {"Stop": [], "PostToolUse": []}}'])
+def test_what_stands_behind_ours_does_not_move_it(kind: Any, start: str | None) -> None:
+    """Putting it in again changes nothing, another wish changes ours alone, and out again only theirs is left."""
+    once = put(start, kind)
+    value = json.loads(once)
+    if kind is CLAUDE:
+        for event in ("PostToolUse", "Stop"):
+            value["hooks"][event].append({"matcher": "Edit", "hooks": [{"type": "command", "command": "theirs"}]})
+        wish = Wish(mission="other")
+    else:
+        value["mcpServers"]["theirs"] = {"command": "theirs"}
+        wish = Wish(agent="ann")
+    text = json.dumps(value, indent=2)
+
+    assert put(text, kind) == text
+    changed = put(text, kind, wish)
+    assert changed != text
+    assert put(changed, kind) == text
+    assert settings.take(changed, kind, "f") == settings.take(text, kind, "f")
+    if kind is CLAUDE:
+        assert [len(groups) for groups in json.loads(changed)["hooks"].values()] == [2, 2]
+        assert "theirs" in json.loads(changed)["hooks"]["Stop"][1]["hooks"][0]["command"]
+        del value["hooks"]["PostToolUse"][1], value["hooks"]["Stop"][1]
+    else:
+        assert list(json.loads(changed)["mcpServers"]) == ["kranzq", "theirs"]
+        del value["mcpServers"]["theirs"]
+    left = settings.take(put(json.dumps(value, indent=2), kind), kind, "f")
+    assert left is None if start is None else left is not None
+
+
 def test_it_is_laid_out_as_the_rest_is() -> None:
     """Tabs among tabs, four spaces among four."""
     for indent in ("\t", "    "):
@@ -194,6 +225,16 @@ def test_a_command_that_nobody_should_keep_is_refused(word: str) -> None:
     """No shell passes a NUL on, and a file of hooks is read by others."""
     with pytest.raises(UsageFault, match="of the command has a"):
         Wish(command=("x", word))
+
+
+@pytest.mark.parametrize("agent", ["kqa_" + "a" * 43, "a\\u0000b", "ann"])
+def test_whatever_stands_in_an_entry_of_ours_it_can_be_taken_out(agent: str) -> None:
+    """Also what would be refused if it were asked for: a token put there is a reason to take it out."""
+    made = put("{}", MCP, Wish(agent="me")).replace('"me"', f'"{agent}"')
+
+    assert settings.mark_in(made, MCP, "f") is not None
+    assert settings.take(made, MCP, "f") == "{}"
+    assert settings.take(put(made, MCP), MCP, "f") == "{}"
 
 
 @given(texts())
