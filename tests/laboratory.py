@@ -212,7 +212,16 @@ class Laboratory:
         return sorted(name for name in os.listdir(path) if name[0] != ".") if path.is_dir() else []
 
     def entries(self) -> list[str]:
-        """Everything of the queue that is an entry or a claim, wherever it lies."""
+        """Everything of the queue that is an entry or a claim, wherever it lies.
+
+        What moves from one folder to another may be seen in neither: so two looks must have seen the same.
+        """
+        seen = self._entries()
+        while (again := self._entries()) != seen:
+            seen = again
+        return seen
+
+    def _entries(self) -> list[str]:
         places = [self.names(folder) for folder in ("", "waiting", "parked", "quarantine")]
         return [name for names in places for name in names if ".json" in name and not name.endswith(".why.json")]
 
@@ -232,7 +241,7 @@ class Laboratory:
 
     def assert_nothing_left(self) -> None:
         """All is drained: no entry, no claim, no lock, no record of a holder, no process, no overlap."""
-        wait_for(lambda: not self.processes(), f"all processes are gone: {self.processes()}", seconds=10)
+        wait_for(lambda: not self.processes(), f"all processes are gone: {self.processes()}")
 
         assert self.entries() == []
         assert self.is_free()
@@ -251,15 +260,15 @@ class Laboratory:
         for process in self.started:
             process.kill()
             process.wait(PATIENCE)
-        for _ in range(200):
+
+        def ended() -> bool:
             left = self.processes()
-            if not left:
-                return
             for pid in left:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
-            time.sleep(0.01)
-        raise AssertionError(f"processes that do not end: {self.processes()}")
+            return not left
+
+        wait_for(ended, f"all processes end: {self.processes()}")
 
     def __enter__(self) -> Self:
         return self

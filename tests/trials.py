@@ -154,7 +154,7 @@ def tried(lab: Laboratory, mission: str) -> Trial:
 def assert_ended(lab: Laboratory, *missions: str) -> None:
     """Nothing that these missions started lives, and none was met by another."""
     pids = [pid for mission in missions for each in children(lab, mission).values() for pid in each]
-    wait_for(lambda: not [pid for pid in pids if is_alive(pid)], f"all that {missions} left is ended", seconds=10)
+    wait_for(lambda: not [pid for pid in pids if is_alive(pid)], f"all that {missions} left is ended")
 
     assert not [line for line in lab.told() if line.startswith("overlap")]
 
