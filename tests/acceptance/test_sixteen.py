@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.laboratory import Laboratory, is_alive, wait_for
+from tests.laboratory import PATIENCE, Laboratory, is_alive, wait_for
 from tests.trials import (
     Trial,
     agent,
@@ -113,7 +113,7 @@ def test_sixteen_missions_have_exactly_the_fates_of_the_policy(lab: Laboratory) 
     others = {row.mission: row.place for row in ROWS if not row.fates}
     wait_in(lab, lambda: are_settled(lab, *ran) and others.items() <= places(lab).items(), "all is settled")
     daemon.send_signal(signal.SIGTERM)
-    assert daemon.wait(20) == 0
+    assert daemon.wait(PATIENCE) == 0
     found = [(row, tried(lab, row.mission)) for row in ROWS]
     print_table(found)
 
@@ -126,7 +126,7 @@ def test_sixteen_missions_have_exactly_the_fates_of_the_policy(lab: Laboratory) 
     assert [lab.told().count(f"at {one}") for one in ("m06 m06-works", "m07 m07-asks", "m08 hang")] == [1, 1, 1]
     assert lab.log().count("serves") == 3
     assert_ended(lab, *(row.mission for row in ROWS))
-    wait_for(lambda: not lab.processes(), "all processes are gone", seconds=10)
+    wait_for(lambda: not lab.processes(), "all processes are gone")
     assert_free(lab)
 
 
