@@ -12,7 +12,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 
-from tests.laboratory import REPO, wait_for
+from tests.laboratory import PATIENCE, REPO, wait_for
 
 DONE = "[it is over]"
 _NOT_OURS = frozenset({"TMUX", "TMUX_PANE", "COLUMNS", "LINES", "NO_COLOR"})
@@ -89,7 +89,7 @@ class Terminal:
 
     def _tmux(self, *words: str) -> str:
         argv = ["tmux", "-L", self._name, *words]
-        done = subprocess.run(argv, env=self._env, check=True, capture_output=True, text=True, timeout=20)
+        done = subprocess.run(argv, env=self._env, check=True, capture_output=True, text=True, timeout=PATIENCE)
         return done.stdout
 
 

@@ -122,7 +122,7 @@ def test_a_daemon_that_a_rename_left_behind_is_named(lab: Laboratory) -> None:
     """Whoever asks why nothing runs in the renamed checkout is told which daemon looks elsewhere."""
     daemon = lab.daemon()
     lab.enqueue("m1", "true")
-    wait_for(lambda: lab.outcomes("m1"), "m1 has ended")
+    wait_for(lambda: lab.outcomes("m1") and not lab.entries(), "m1 is settled")
     moved = lab.root.with_name("moved")
     lab.root.rename(moved)
     try:
