@@ -7,6 +7,7 @@ unless it was expected.
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
 import os
 import re
 import shutil
@@ -19,7 +20,7 @@ from typing import Any
 
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Playwright, expect
 
-from tests.laboratory import PATIENCE, REPO
+from tests.laboratory import PATIENCE, REPO, wait_for
 from tests.servers import Served
 
 MISSING = "needs chromium (package chromium)"
@@ -38,7 +39,19 @@ REFUSED = r"Failed to load resource: the server responded with a status of 40[0-
 """What Chromium says of each answer that is a refusal; a page cannot keep it from doing so."""
 CUT = r"Failed to load resource: net::ERR_|ERR_INTERNET_DISCONNECTED|ERR_CONNECTION"
 """What it says when there is no connection."""
-expect.set_options(timeout=PATIENCE * 1000 / 2)
+LISTENS = """addEventListener("DOMContentLoaded", () => {
+  const region = document.getElementById("said");
+  window.said = [];
+  if (region !== null) new MutationObserver(() => said.push(region.textContent)).observe(region, { childList: true });
+})"""
+"""Keeps every sentence that the page says."""
+TURNS = """(to) => new Promise((done) => {
+  if (location.hash === to) { done(); return; }
+  addEventListener("hashchange", () => done(), { once: true });
+  location.hash = to;
+})"""
+"""Goes to another view of an open page; whoever waits for it finds that view, and not what was there before."""
+expect.set_options(timeout=PATIENCE * 1000)
 
 
 def is_there() -> bool:
@@ -122,6 +135,7 @@ class Dashboard:
             "addEventListener('securitypolicyviolation', (one) =>"
             " console.error(`policy: ${one.violatedDirective} ${one.blockedURI}`))"
         )
+        self.page.add_init_script(LISTENS)
 
     @property
     def url(self) -> str:
@@ -130,8 +144,25 @@ class Dashboard:
 
     def open(self, view: str = "") -> Page:
         """Go to a view; one that is open already is changed by its address alone, as by a link."""
-        self.page.goto(f"{self.url}/#/{view}", wait_until="load")
+        if self.page.url.startswith(f"{self.url}/"):
+            self.page.evaluate(TURNS, f"#/{view}")
+        else:
+            self.page.goto(f"{self.url}/#/{view}", wait_until="load")
         return self.page
+
+    def stand_still(self) -> None:
+        """Let no time pass for the page, from before it is opened: it asks nothing by itself, and says no news."""
+        self.page.clock.install()
+        self.page.clock.pause_at(dt.datetime.now(dt.UTC) + dt.timedelta(hours=1))
+
+    def said(self) -> list[str]:
+        """All that it has said so far, also what other news have taken the place of."""
+        sentences: list[str] = self.page.evaluate("() => said")
+        return sentences
+
+    def says(self, pattern: str) -> None:
+        """Wait until a sentence was said."""
+        wait_for(lambda: any(re.search(pattern, one) for one in self.said()), f"it is said: {pattern}")
 
     def check(self) -> None:
         """Fail by what went wrong and was not expected."""

@@ -221,7 +221,16 @@ class Laboratory:
         return sorted(name for name in os.listdir(path) if name[0] != ".") if path.is_dir() else []
 
     def entries(self) -> list[str]:
-        """Everything of the queue that is an entry or a claim, wherever it lies."""
+        """Everything of the queue that is an entry or a claim, wherever it lies.
+
+        What moves from one folder to another may be seen in neither: so two looks must have seen the same.
+        """
+        seen = self._entries()
+        while (again := self._entries()) != seen:
+            seen = again
+        return seen
+
+    def _entries(self) -> list[str]:
         places = [self.names(folder) for folder in ("", "waiting", "parked", "quarantine")]
         return [name for names in places for name in names if ".json" in name and not name.endswith(".why.json")]
 

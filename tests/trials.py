@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 from kranzq.cli.main import run
 from kranzq.model.outcome import fate_name
-from tests.laboratory import Laboratory, is_alive, wait_for
+from tests.laboratory import PATIENCE, Laboratory, is_alive, wait_for
 
 T = TypeVar("T")
 AGENT = Path(__file__).resolve().parent / "fake_agent.py"
@@ -85,10 +85,10 @@ def are_settled(lab: Laboratory, *missions: str) -> bool:
     return set(fates.values()) <= set(LAST) and lie_there({mission: LAST[fate] for mission, fate in fates.items()})
 
 
-def wait_in(lab: Laboratory, condition: Callable[[], T], what: str) -> T:
+def wait_in(lab: Laboratory, condition: Callable[[], T], what: str, *, seconds: float = PATIENCE) -> T:
     """As `wait_for`; when it takes too long, the failure shows where all is and what the dispatchers have said."""
     try:
-        return wait_for(condition, what)
+        return wait_for(condition, what, seconds=seconds)
     except AssertionError as late:
         raise AssertionError(f"{late}\n{places(lab)}\n{lab.told()[-10:]}\n{lab.log()[-5000:]}") from None
 

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any, Self
 
-from tests.laboratory import REPO
+from tests.laboratory import PATIENCE, REPO
 from tests.mcp_agents import a_whole_life, near, over, stdio
 
 OLDER = "2025-06-18"
@@ -70,7 +70,7 @@ class Lines:
 
     def __exit__(self, *_: object) -> None:
         try:
-            out, err = self._process.communicate(timeout=20)
+            out, err = self._process.communicate(timeout=PATIENCE)
         finally:
             self._process.kill()
         self.code, self.rest, self.errors = self._process.returncode, out.splitlines(), err

@@ -84,6 +84,10 @@ class Place:
             stderr=subprocess.STDOUT,
         )
 
+    def says(self, mission: str) -> bytes:
+        """What a mission has said; until it runs, that it has not."""
+        return self.server.ask("GET", f"/v1/missions/{mission}/log").raw
+
     @contextlib.contextmanager
     def daemon(self) -> Iterator[None]:
         """A daemon of the checkout."""
@@ -247,7 +251,7 @@ def test_a_log_is_followed_over_a_killed_server(place: Place) -> None:
     go = place.elsewhere / "go"
     place.there("enqueue", "m1", "--", "sh", "-c", f"echo one; until [ -e {go} ]; do sleep 0.02; done; echo two")
     with place.daemon():
-        wait_for(lambda: place.here("status", "--json").json["busy"], "the mission runs")
+        wait_for(lambda: place.says("m1") == b"one\n", "the mission runs")
         follower = place.start("logs", "-f", "m1", there=True)
         assert follower.stdout is not None
         assert follower.stdout.readline() == b"one\n"
@@ -272,9 +276,9 @@ def test_approvals_are_taken_back(place: Place) -> None:
     assert [one["mission"] for one in done["cancelled"]] == ["a-1", "a-2"]
     assert done["failed"] == []
 
-    place.there("enqueue", "runs", "--", "sleep", "600")
+    place.there("enqueue", "runs", "--", "sh", "-c", "echo one; exec sleep 600")
     with place.daemon():
-        wait_for(lambda: place.there("status", "--json").json["busy"], "the mission runs")
+        wait_for(lambda: place.says("runs") == b"one\n", "the mission runs")
         ended = place.there("cancel", "runs", "--wait", "--json").json
     assert (ended["result"], ended["run"], ended["outcome"]) == ("cancelled", 1, "cancelled")
 

@@ -103,20 +103,22 @@ def test_what_waits_for_a_person_is_told(lab: Laboratory, hears: Receiver) -> No
 
 def test_a_storm_is_one_summary(lab: Laboratory, hears: Receiver) -> None:
     """The first three are told at once, all others together; none is left out, and none comes by itself."""
-    configure(window=1, failed=hears.url())
-    hears.may_answer.clear()
+    hour = 3600.0
+    configure(window=hour, failed=hears.url())
     for number in range(12):
         lab.enqueue(f"m{number}", "false")
     lab.run("drain", code=None)
-    hears.may_answer.set()
+    wait_for(lambda: len(outbox()) == 9, "three are told")
+    windows = outbox()[0].parent / ".windows"
+    kept = wait_for(lambda: {key: one for key, one in (lab.read(windows) or {}).items() if one[1] == 3}, "they count")
+    (lab.notes / "windows").write_text(json.dumps({key: [begun - hour, many] for key, (begun, many) in kept.items()}))
+    (lab.notes / "windows").replace(windows)  # the hour is over
 
     assert {one["mission"] for one in told(hears, "failed", 12)} == {f"m{number}" for number in range(12)}
     wait_for(lambda: not outbox(), "all is told")
     bodies = [json.loads(body) for _, _, body in hears.came]
-    assert len(bodies) <= 3 + 1
-    summaries = [one for one in bodies if "count" in one]
-    assert sum(one["count"] for one in summaries) == 12 - len([one for one in bodies if "count" not in one])
-    assert summaries[-1]["outcomes"]["failed"] == summaries[-1]["count"]
+    assert [one.get("count") for one in bodies] == [None, None, None, 9]
+    assert bodies[-1]["outcomes"] == {"failed": 9}
 
 
 def test_an_end_is_told_although_the_daemon_was_killed_between_it_and_the_notification(
@@ -184,7 +186,7 @@ def test_a_receiver_that_hangs_holds_up_no_mission(lab: Laboratory, hears: Recei
     lab.run("drain")
 
     assert [lab.count("end", f"m{number}") for number in range(5)] == [1] * 5
-    wait_for(lambda: len(hears.came) == 1, "the courier asks")
+    wait_for(lambda: hears.came, "the courier asks")
     assert len(outbox()) == 6
     assert "6 events wait" in lab.run("notify", "list").stdout
     hears.may_answer.set()
@@ -205,7 +207,8 @@ def test_a_receiver_that_is_away_is_named_and_told_later(lab: Laboratory, hears:
         assert "it answered 503" in said
         assert "kranzq notify test" in said
         assert "/secret" not in said
-    assert len(hears.came) == 1  # the second event does not try a receiver that is away
+    # the second event does not try a receiver that is away, however often the first one has by now
+    assert {headers["webhook-id"] for _, headers, _ in hears.came} == {"m1/1/failed"}
     log = next((Path(os.environ["XDG_STATE_HOME"]) / "kranzq/hooks").glob("*/log")).read_text()
     assert "/secret" not in log
 
@@ -229,7 +232,7 @@ def test_a_receiver_that_was_mended_is_told_at_once(lab: Laboratory, tmp_path: P
     lab.run("drain", code=None)
     wait_for(lambda: outbox() and json.loads(outbox()[0].read_text())["tries"], "it was tried")
     waits = outbox()[0]
-    (tmp_path / "later").write_text(json.dumps(json.loads(waits.read_text()) | {"due": 1e12}))
+    (tmp_path / "later").write_text(json.dumps(json.loads(waits.read_text()) | {"due": time.time() + 800}))
     (tmp_path / "later").replace(waits)  # in one piece: a courier reads it meanwhile
     program.write_text(f"#!/bin/sh\ncat >>{tmp_path}/told\n")
     program.chmod(0o755)
@@ -335,7 +338,6 @@ def test_an_outbox_has_an_end_and_what_it_missed_is_told(lab: Laboratory, hears:
         (folder / f"9{number:019d}.1.{tail}").hardlink_to(folder / "a")
     lab.enqueue("m2", "false")
     lab.run("drain", code=None)
-    assert (folder / "missed").read_bytes() == b"."
     assert "1 events were told to no hook" in lab.run("status").stdout
     hears.answers.clear()
     first = outbox()[0]

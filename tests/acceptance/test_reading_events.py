@@ -14,7 +14,7 @@ import pytest
 from kranzq import work
 from kranzq.client import AsyncClient, Client, LiveEvent, RemoteMissions
 from kranzq.errors import Refused
-from tests.laboratory import REPO
+from tests.laboratory import PATIENCE, REPO, wait_for
 from tests.servers import Served
 
 
@@ -102,9 +102,7 @@ def test_a_log_is_followed_while_it_grows(server: Served, tmp_path: Path) -> Non
         RemoteMissions(client).enqueue({"mission": "m1", "command": command})
         argv = [sys.executable, "-m", "kranzq", "-C", str(server.cwd), "drain"]
         drain = subprocess.Popen(argv, cwd=REPO, env=server.environ, stdin=subprocess.DEVNULL)
-        with contextlib.closing(client.events()) as events:
-            while until(events, "mission").data["run"] is None:
-                pass
+        wait_for(lambda: server.ask("GET", "/v1/missions/m1/log").raw == b"one\n", "it runs")
 
     async def story() -> bytes:
         said = b""
@@ -117,4 +115,4 @@ def test_a_log_is_followed_while_it_grows(server: Served, tmp_path: Path) -> Non
         return said
 
     assert asyncio.run(story()) == b"one\ntwo\n"
-    assert drain.wait(30) == 0
+    assert drain.wait(PATIENCE) == 0

@@ -11,9 +11,10 @@ from tests.laboratory import REPO, Laboratory, wait_for
 pytestmark = pytest.mark.slow
 
 
-def mission(lab: Laboratory, harm: str, seconds: float = 0) -> tuple[str, ...]:
-    """A mission that says that it began, does harm to its own records, and ends well."""
-    return ("sh", "-c", f"echo start >> {lab.notes}/told; {harm}; sleep {seconds}")
+def mission(lab: Laboratory, harm: str, *, waits: bool = False) -> tuple[str, ...]:
+    """A mission that says that it began, does harm to its own records, and ends well, perhaps when it is released."""
+    end = f"until [ -e {lab.notes}/release ]; do sleep 0.02; done" if waits else ":"
+    return ("sh", "-c", f"echo start >> {lab.notes}/told; {harm}; {end}")
 
 
 @pytest.mark.parametrize(
@@ -31,12 +32,13 @@ def test_a_mission_that_harms_its_records_runs_once_and_holds_nobody_up(
     lab: Laboratory, harm: str, *, unattended: bool
 ) -> None:
     """The end carries a copy of the record, and what lies in a record's way is moved aside."""
-    lab.enqueue("m1", *mission(lab, harm, 1 if unattended else 0))
+    lab.enqueue("m1", *mission(lab, harm, waits=unattended))
     lab.enqueue("m2", "true")
     if unattended:
         first = lab.start(lab.command("drain"))
         wait_for(lambda: lab.told() == ["start"], "m1 runs")
         lab.kill(first)
+        lab.release()
         wait_for(lab.is_free, "the keeper has gone")
     done = lab.run("drain")
 
@@ -120,7 +122,7 @@ def test_a_daemon_that_a_rename_left_behind_is_named(lab: Laboratory) -> None:
     """Whoever asks why nothing runs in the renamed checkout is told which daemon looks elsewhere."""
     daemon = lab.daemon()
     lab.enqueue("m1", "true")
-    wait_for(lambda: lab.outcomes("m1"), "m1 has ended")
+    wait_for(lambda: lab.outcomes("m1") and not lab.entries(), "m1 is settled")
     moved = lab.root.with_name("moved")
     lab.root.rename(moved)
     try:

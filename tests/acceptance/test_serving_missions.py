@@ -249,9 +249,9 @@ def test_a_server_outside_of_a_checkout_has_no_missions(tmp_path: Path) -> None:
 def test_health_and_readiness(served: Served) -> None:
     """Alive is one thing; ready tells when store and queue were seen."""
     assert served.ask("GET", "/healthz").json == {"ok": True}
-    ready = served.ask("GET", "/readyz")
+    ready = wait_for(lambda: found if (found := served.ask("GET", "/readyz")).status == 200 else None, "it is ready")
+    assert ready is not None
 
-    assert ready.status == 200
     assert ready.json["ok"] is True
     assert 0 <= ready.json["store"] < 10
     assert 0 <= ready.json["queue"] < 10

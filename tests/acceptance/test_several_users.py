@@ -215,10 +215,14 @@ def test_b10_the_second_user_sees_and_waits(place: Path) -> None:
         def busy() -> dict[str, Any]:
             said = b.kranzq(root, "status", "--json")
             assert "kranzq:" not in said, said
-            found = json.loads(said)["busy"]
-            return found or {}
+            found = json.loads(said)
+            return (found["busy"] or {}) | {"claims": found["claims"]}
 
-        wait_for(lambda: busy().get("mission") == "m1" and busy().get("run") == 1, "b sees m1 run")
+        def runs() -> bool:
+            seen = busy()
+            return (seen.get("mission"), seen.get("run")) == ("m1", 1) and bool(seen["claims"])
+
+        wait_for(runs, "b sees m1 run")
 
         assert "of user 64301" in b.kranzq(root, "status")
         assert "m1" in b.kranzq(root, "list")

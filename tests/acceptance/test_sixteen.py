@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.laboratory import Laboratory, is_alive, wait_for
+from tests.laboratory import PATIENCE, Laboratory, is_alive, wait_for
 from tests.trials import (
     Trial,
     agent,
@@ -35,6 +35,8 @@ from tests.trials import (
 
 TABLE = os.environ.get("KRANZQ_TABLE")  # read here, for each test has an environment of its own
 ENV = {"KRANZQ_MISSION_GRACE_SECONDS": "0.2"}
+MANY_RUNS_S = 100.0
+"""So long a busy machine may take for some fifty runs."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +106,7 @@ def lab(checkout: Path) -> Iterator[Laboratory]:
 
 @pytest.mark.crash
 @pytest.mark.slow
+@pytest.mark.timeout(3 * MANY_RUNS_S)
 @pytest.mark.system("git")
 def test_sixteen_missions_have_exactly_the_fates_of_the_policy(lab: Laboratory) -> None:
     """Whoever is killed, and whenever: each mission runs as often as the table says, and ends where it says."""
@@ -111,9 +114,10 @@ def test_sixteen_missions_have_exactly_the_fates_of_the_policy(lab: Laboratory) 
     daemon = play(lab, start_daemon(lab))
     ran = [row.mission for row in ROWS if row.fates]
     others = {row.mission: row.place for row in ROWS if not row.fates}
-    wait_in(lab, lambda: are_settled(lab, *ran) and others.items() <= places(lab).items(), "all is settled")
+    settled = "all is settled"
+    wait_in(lab, lambda: are_settled(lab, *ran) and others.items() <= places(lab).items(), settled, seconds=MANY_RUNS_S)
     daemon.send_signal(signal.SIGTERM)
-    assert daemon.wait(20) == 0
+    assert daemon.wait(PATIENCE) == 0
     found = [(row, tried(lab, row.mission)) for row in ROWS]
     print_table(found)
 
@@ -126,7 +130,7 @@ def test_sixteen_missions_have_exactly_the_fates_of_the_policy(lab: Laboratory) 
     assert [lab.told().count(f"at {one}") for one in ("m06 m06-works", "m07 m07-asks", "m08 hang")] == [1, 1, 1]
     assert lab.log().count("serves") == 3
     assert_ended(lab, *(row.mission for row in ROWS))
-    wait_for(lambda: not lab.processes(), "all processes are gone", seconds=10)
+    wait_for(lambda: not lab.processes(), "all processes are gone")
     assert_free(lab)
 
 
@@ -156,6 +160,7 @@ def play(lab: Laboratory, daemon: subprocess.Popen[bytes]) -> subprocess.Popen[b
             lab,
             lambda: next((one for one, (place, _) in scenes.items() if is_at(lab, one, place)), ""),
             f"one of {list(scenes)} has come so far",
+            seconds=MANY_RUNS_S,
         )
         daemon = scenes.pop(mission)[1](lab, daemon)
     return daemon

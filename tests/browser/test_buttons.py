@@ -23,7 +23,7 @@ def queue(dashboard: Dashboard) -> Page:
     return dashboard.open("queue")
 
 
-def test_priority(queue: Page, shop: Checkout) -> None:
+def test_priority(queue: Page, dashboard: Dashboard, shop: Checkout) -> None:
     """The name of the file bears it."""
     shop.enqueue("sooner", priority=7)
     row(queue, "sooner").get_by_role("button", name="Priority sooner").click()
@@ -34,7 +34,7 @@ def test_priority(queue: Page, shop: Checkout) -> None:
 
     expect(row(queue, "sooner")).to_contain_text("priority 1")
     assert next(name for name in shop.names() if name.endswith("-sooner.json")).startswith("001-")
-    expect(queue.locator("#said")).to_contain_text("sooner is queued, priority 1")
+    dashboard.says("sooner is queued, priority 1")
 
 
 def test_park_and_unpark(queue: Page, shop: Checkout) -> None:
@@ -52,17 +52,20 @@ def test_park_and_unpark(queue: Page, shop: Checkout) -> None:
     row(queue, "wavering").get_by_role("button", name="Unpark").click()
     expect(row(queue, "wavering")).to_contain_text("queued")
     assert [name for name in shop.names() if name.endswith("-wavering.json")]
-    assert not [name for name in shop.names("parked") if "-wavering." in name]
+    wait_for(lambda: not [name for name in shop.names("parked") if "-wavering." in name], "its reason goes after it")
 
 
 def test_cancel_asks_first(queue: Page, shop: Checkout) -> None:
     """Keep it, or Escape, changes nothing; yes removes the entry, and the reason stays with the end."""
     shop.enqueue("doomed")
     button = row(queue, "doomed").get_by_role("button", name="Cancel doomed")
+    asked = queue.get_by_role("dialog", name="Cancel mission doomed?")
     button.click()
-    queue.get_by_role("dialog", name="Cancel mission doomed?").get_by_role("button", name="Keep it").click()
+    asked.get_by_role("button", name="Keep it").click()
     expect(button).to_be_focused()
+    expect(button).not_to_have_attribute("aria-disabled", "true")
     button.press("Enter")
+    expect(asked).to_be_visible()
     queue.keyboard.press("Escape")
     expect(queue.get_by_role("dialog")).to_have_count(0)
     assert [name for name in shop.names() if name.endswith("-doomed.json")]

@@ -32,7 +32,9 @@ def test_a_token_becomes_a_cookie_that_no_script_reads(browser: Browser, shop: C
 
 def test_signing_out_ends_the_session_for_good(dashboard: Dashboard) -> None:
     """Also for whoever has copied the cookie; what was shown is gone from the page."""
+    dashboard.stand_still()  # what the page asked by itself in that moment would be refused, and told as a fault
     page = dashboard.open("presence")
+    expect(page.locator("#live")).to_have_text("live")
     (cookie,) = page.context.cookies()
     page.get_by_role("button", name="Sign out").click()
 

@@ -82,6 +82,7 @@ STORIES = (
             Typed('kranzq enqueue add-tests -- ./agent "tests"'),
             Started("kranzq daemon"),
             Until('grep -qx sleep "/proc/$(cat "$HOME/agent.pid")/comm"'),
+            Until('grep -q \'"state": *"running"\' .kranz/missions/fix-login/dispatch/001/run.json'),
             Typed("kranzq status"),
             Said("the worst: the daemon and the mission's keeper are killed"),
             Typed("kill -KILL {daemon} {keeper}"),

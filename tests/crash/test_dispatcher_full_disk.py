@@ -47,7 +47,7 @@ def test_a_disk_that_is_full_before_go_interrupts_no_mission(lab: Laboratory) ->
     lab.enqueue("m1", *lab.alone("m1", 0.01))
     words = [sys.executable, "-c", FULL_FROM, str(lab.root), str(lab.notes / "log"), str(FIRST), "100"]
 
-    done = subprocess.run(words, cwd=REPO, capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(words, cwd=REPO, capture_output=True, text=True, check=True, timeout=100)
     codes = json.loads(done.stdout)
     lab.run("drain", code=None)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.laboratory import Laboratory, wait_for
+from tests.laboratory import PATIENCE, Laboratory, wait_for
 from tests.scenes import kill_points
 
 pytestmark = [pytest.mark.crash, pytest.mark.slow]
@@ -42,6 +42,8 @@ STEPS = {
     "before the unlock": "before:kranzq.busy.lock:Hold.unlock:1",
     "after the unlock": "after:kranzq.busy.lock:Hold.unlock:1",
 }
+SELDOM = {"KRANZQ_DAEMON_SCAN_SECONDS": "3600"}
+"""Who waited for its next look would wait for an hour."""
 
 
 def dispatch_killed(lab: Laboratory, point: str, *verb: str) -> int:
@@ -69,12 +71,12 @@ def test_a_daemon_killed_at_any_step_is_followed_by_one_that_needs_no_hand(lab: 
     lab.enqueue("m1", *lab.alone("m1", 0.1))
     lab.enqueue("m2")
     killed = dispatch_killed(lab, STEPS[step], "daemon")
-    daemon = lab.daemon()
-    wait_for(lambda: lab.count("end", "m2") and not lab.entries(), "both missions are settled", seconds=10)
+    daemon = lab.daemon(env=SELDOM)
+    wait_for(lambda: lab.count("end", "m2") and not lab.entries(), "both missions are settled")
     lab.run("stop")
 
     assert killed == -signal.SIGKILL, lab.log()
-    assert daemon.wait(10) == 0
+    assert daemon.wait(PATIENCE) == 0
     assert lab.told() == ["start m1", "end m1", "start m2", "end m2"]
     lab.assert_nothing_left()
 

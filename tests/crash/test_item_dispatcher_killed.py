@@ -10,7 +10,7 @@ import pytest
 
 from kranzq.model.item_policy import mission_of_item
 from kranzq.model.work import ItemState
-from tests.laboratory import Laboratory, wait_for
+from tests.laboratory import PATIENCE, Laboratory, wait_for
 from tests.scenes import kill_points
 from tests.shop import Shop
 
@@ -83,12 +83,12 @@ def test_a_daemon_killed_with_an_item_is_followed_by_one_that_needs_no_hand(shop
     """The next daemon does the rest at once, without waiting for any lease."""
     item = shop.add("one", 0.1)
     killed = dispatch_killed(shop.lab, STEPS[step], "daemon")
-    daemon = shop.lab.daemon()
-    wait_for(lambda: shop.state(item) is ItemState.DONE and not shop.claims(), "it is done", seconds=10)
+    daemon = shop.lab.daemon(env={"KRANZQ_DAEMON_SCAN_SECONDS": "3600"})
+    wait_for(lambda: shop.state(item) is ItemState.DONE and not shop.claims(), "it is done")
     shop.lab.run("stop")
 
     assert killed == -signal.SIGKILL, shop.lab.log()
-    assert daemon.wait(10) == 0
+    assert daemon.wait(PATIENCE) == 0
     assert shop.lab.told() == ["start one", "end one"]
     shop.lab.assert_nothing_left()
 

@@ -7,6 +7,7 @@ import fcntl
 import os
 import shlex
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import pytest
 
 from kranzq.runs.leftovers import Leftover
 from kranzq.wiring import dispatching
-from tests.laboratory import REPO, Laboratory, wait_for
+from tests.laboratory import PATIENCE, REPO, Laboratory, is_alive, wait_for
 from tests.scenes import configure
 
 pytestmark = [pytest.mark.crash, pytest.mark.slow]
@@ -62,6 +63,15 @@ def mortal_keeper(lab: Laboratory, step: str, *, both: bool) -> dict[str, str]:
         text.replace(place, f"{indent}{die}\n{place}").replace(" main()\n", " DISPATCHER = os.getppid()\n    main()\n")
     )
     return {"LAB_KEEPER": str(program)}
+
+
+def kill_keeper(lab: Laboratory, dispatcher: subprocess.Popen[bytes] | None) -> None:
+    """Kill the keeper of m1, which runs, and before it its dispatcher."""
+    keeper = lab.keeper("m1")  # first: it is the dispatcher that records that it runs
+    if dispatcher is not None:
+        lab.kill(dispatcher)
+    os.kill(keeper, signal.SIGKILL)
+    wait_for(lambda: not is_alive(keeper), "the keeper is gone")
 
 
 @pytest.mark.parametrize("both", [False, True], ids=["keeper", "both"])
@@ -112,12 +122,10 @@ def test_what_lost_its_environment_still_holds_the_tree(lab: Laboratory, *, both
     drain = lab.start(lab.command("drain"))
     wait_for(lambda: lab.count("start", "m1"), "the mission runs")
     (lab.notes / "again").touch()
-    if both:
-        lab.kill(drain)
-    os.kill(lab.keeper("m1"), signal.SIGKILL)
+    kill_keeper(lab, drain if both else None)
     lab.enqueue("m2")
     if not both:
-        drain.wait(30)
+        drain.wait(PATIENCE)
     lab.run("drain", code=None)
 
     assert lab.outcomes("m1") == ["interrupted", "succeeded"]
@@ -140,8 +148,7 @@ def test_leftovers_with_and_without_a_mark_get_one_grace_together(lab: Laborator
     wait_for(lambda: len(deaf_ones()) == 2 and lab.count("start", "m1"), "both are there")
     left = deaf_ones()
     (lab.notes / "again").touch()
-    lab.kill(drain)
-    os.kill(lab.keeper("m1"), signal.SIGKILL)
+    kill_keeper(lab, drain)
     done = lab.run("drain")
     (line,) = [line for line in (done.stdout + done.stderr).splitlines() if "proven gone" in line]
 
@@ -157,8 +164,7 @@ def test_nobody_is_ended_who_was_not_named_first(lab: Laboratory, *, asks: bool)
     lab.enqueue("m1", "/bin/sh", "-c", f"env -i setsid {hidden} & {f'setsid {marked} &' if asks else ''} wait")
     drain = lab.start(lab.command("drain"))
     wait_for(lambda: lab.count("start", "hidden") and (not asks or lab.count("start", "marked")), "all are there")
-    lab.kill(drain)
-    os.kill(lab.keeper("m1"), signal.SIGKILL)
+    kill_keeper(lab, drain)
     (mission,) = [pid for pid, line in lab.processes().items() if line.startswith("/bin/sh -c env -i")]
     os.kill(mission, signal.SIGKILL)
     (left,) = [pid for pid, line in lab.processes().items() if line.startswith(sys.executable) and " hidden " in line]
@@ -186,11 +192,10 @@ def test_what_closed_its_descriptors_is_ended_before_its_mission_comes_back(lab:
     drain = lab.start(lab.command("drain"))
     wait_for(lambda: lab.count("start", "m1"), "the mission runs")
     (lab.notes / "again").touch()
-    lab.kill(drain)
-    os.kill(lab.keeper("m1"), signal.SIGKILL)
+    kill_keeper(lab, drain)
     (mission,) = [pid for pid, line in lab.processes().items() if line.startswith("/bin/sh -c test -e")]
     os.kill(mission, signal.SIGKILL)
-    wait_for(lab.is_free, "nobody holds the lock")
+    wait_for(lambda: lab.is_free() and len(lab.processes()) == 1, "nobody holds the lock, and one is left")
     (left,) = lab.processes()
     with contextlib.ExitStack() as stack:
         for path in (lab.root / ".git", lab.queue / ".busy.flock") if held else ():

@@ -23,7 +23,9 @@ pytestmark = pytest.mark.crash
 ITEMS, WORKERS, KILLS = 600, 3, 3
 WORKER = """
 import os, sys
+from kranzq.backends.sql.postgres import PostgresDatabase
 from kranzq.work import Holder, open
+PostgresDatabase.__init__.__kwdefaults__["patience_s"] = 100.0  # a busy machine may take for long to restart a server
 url, told, name = sys.argv[1:]
 fd = os.open(told, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 with open(url) as store:
@@ -99,7 +101,7 @@ def test_a_server_that_is_killed_and_restarted_is_worked_with(own_server: postgr
             wait_for(functools.partial(has_lines, told, kill * ITEMS // 10), "work goes on")
             own_server.kill()
             own_server.start()
-        codes = [worker.wait(60) for worker in workers]
+        codes = [worker.wait(100) for worker in workers]
     finally:
         for worker in workers:
             worker.kill()

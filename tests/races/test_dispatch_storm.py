@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.laboratory import IN_OTHER_NAMESPACE, Laboratory, wait_for
+from tests.laboratory import IN_OTHER_NAMESPACE, PATIENCE, Laboratory, wait_for
 
 pytestmark = [pytest.mark.race, pytest.mark.slow]
 SECONDS = float(os.environ.get("KRANZQ_STORM_SECONDS", "7"))
@@ -102,12 +102,22 @@ def test_a_storm_that_kills_keepers_too_never_lets_two_missions_meet(lab: Labora
     """Keepers and daemons are killed at random: each mission succeeds once, or is parked after three interruptions."""
     over = time.monotonic() + SECONDS
     dice = random.Random(2)
-    missions = [f"m{number}" for number in range(int(SECONDS * 3))]
-    for mission in missions:
+    missions: list[str] = []
+
+    def enqueue() -> None:
+        missions.append(mission := f"m{len(missions)}")
         lab.enqueue(mission, *lab.alone(mission, dice.uniform(0.02, 0.2)))
+
+    def is_open() -> bool:
+        return any(".json" in name for name in lab.names())
+
+    for _ in range(int(SECONDS * 3)):
+        enqueue()
     daemons: list[subprocess.Popen[bytes]] = []
     killed = 0
-    while (time.monotonic() < over or killed <= SECONDS / 2) and lab.entries():  # a slow machine kills more slowly
+    while (time.monotonic() < over and is_open()) or killed <= SECONDS / 2:
+        if not is_open():  # a slow machine kills more slowly than it works
+            enqueue()
         if not daemons or daemons[-1].poll() is not None:
             daemons.append(lab.start(lab.command("daemon"), log="daemon"))
         at = time.monotonic() + dice.uniform(0.0, 0.4)
@@ -130,7 +140,10 @@ def test_a_storm_that_kills_keepers_too_never_lets_two_missions_meet(lab: Labora
     assert succeeded | parked == set(missions)
     assert not succeeded & parked
     assert all(lab.outcomes(mission).count("succeeded") == 1 for mission in succeeded)
-    assert all(lab.outcomes(mission) == ["interrupted"] * 3 for mission in parked)
+    for mission in parked:
+        outcomes = Counter(lab.outcomes(mission))  # a keeper that is killed before its mission begins interrupts none
+        assert outcomes["interrupted"] == 3, outcomes
+        assert set(outcomes) <= {"interrupted", "never began", "not started"}, outcomes
     assert not [line for line in lab.told() if "overlap" in line]
     assert lab.is_free()
     wait_for(lambda: not lab.processes(), "all processes are gone")
@@ -167,10 +180,10 @@ def test_recover_in_a_loop_beside_a_working_drain_disturbs_nothing(lab: Laborato
     lookers = [
         lab.start([sys.executable, "-c", program, str(lab.root), str(flag)], log=f"look{number}") for number in range(2)
     ]
-    code = drain.wait(40)
+    code = drain.wait(80)
     flag.unlink()
     for one in lookers:
-        looks += one.wait(20) == 0
+        looks += one.wait(PATIENCE) == 0
 
     assert (code, looks) == (0, 2), [lab.log(name) for name in ("drain", "look0", "look1")]
     assert Counter(lab.told()) == Counter(f"{what} {mission}" for what in ("start", "end") for mission in missions)

@@ -26,7 +26,7 @@ from kranzq import work
 from kranzq.model.agents import Scope
 from tests import postgres
 from tests.history_checker import Call, check, counts, read
-from tests.laboratory import REPO, wait_for
+from tests.laboratory import PATIENCE, REPO, wait_for
 from tests.races.test_work_hammer import ATTEMPTS, ITEMS, LEFT, end, kept_by
 
 SECONDS = float(os.environ.get("KRANZQ_HTTP_STORM_SECONDS", "4"))
@@ -48,9 +48,7 @@ class Storm:
         self.server: subprocess.Popen[bytes] | None = None
         self.killed = self.killed_servers = self._named = 0
         self.peaks: list[int] = []
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = int(free.getsockname()[1])
+        self.port = free_port()
 
     def start(self, *argv: str, log: str) -> subprocess.Popen[bytes]:
         """A program in the background; what it says goes to a file."""
@@ -131,6 +129,7 @@ class Storm:
             time.sleep(max(0.0, begun + at - time.monotonic()))  # no condition to wait for: this is the storm's length
             event()
         time.sleep(max(0.0, begun + SECONDS - time.monotonic()))
+        wait_for(self.has_seen_all, "every verb was accepted, however few calls there were in that time", seconds=60)
         for one in self.running:
             assert one.poll() is None, self.said()
         while self.running:
@@ -139,7 +138,11 @@ class Storm:
         assert self.server is not None
         self.peaks.append(peak_kib(self.server.pid))
         self.server.send_signal(signal.SIGTERM)
-        assert self.server.wait(20) == 0, self.said()
+        assert self.server.wait(PATIENCE) == 0, self.said()
+
+    def has_seen_all(self) -> bool:
+        """Whether each verb was accepted at least once."""
+        return set(VERBS) <= {call.verb for call in read(self.history) if call.accepted}
 
     def drain(self) -> None:
         """End everything that is left, by the library, as soon as the leases of the killed ones are over."""
@@ -175,6 +178,15 @@ class Storm:
         tokens = [path.read_text().strip() for path in (self.folder / "tokens").iterdir()]
         said = self.said() + "".join(path.read_text() for path in self.history.iterdir())
         assert not [token for token in tokens if token in said], "a token was told"
+
+
+def free_port() -> int:
+    """A port that the kernel gives to nobody who asks for any: it must be free again after each kill of the server."""
+    first = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    while True:
+        with socket.socket() as free, contextlib.suppress(OSError):
+            free.bind(("127.0.0.1", random.SystemRandom().randrange(first // 2, first)))  # two tests may begin at once
+            return int(free.getsockname()[1])
 
 
 def peak_kib(pid: int) -> int:

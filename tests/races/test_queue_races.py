@@ -42,6 +42,15 @@ for count in range(int(sys.argv[3])):
     print(q.enqueue(root, f"m-{number}-{count}").entry.number, f"m-{number}-{count}", flush=True)
 """
 )
+ENQUEUE_UNTIL = (
+    PRELUDE
+    + """
+count = 0
+while not os.path.exists(sys.argv[3]):
+    print(q.enqueue(root, f"m-{number}-{count}").entry.number, flush=True)
+    count += 1
+"""
+)
 ENQUEUE_ONE = PRELUDE + "print(q.enqueue(root, 'm-1').created, flush=True)\n"
 CLAIM = (
     PRELUDE
@@ -63,7 +72,7 @@ RECOVER = (
     PRELUDE
     + """
 moved = 0
-deadline = time.monotonic() + 30
+deadline = time.monotonic() + 100
 while not os.path.exists(sys.argv[3]) and time.monotonic() < deadline:
     moved += q.recover_dead_claims(root)
 print(moved, flush=True)
@@ -190,9 +199,7 @@ def test_b46_killed_writers_lose_nothing_that_was_reported(together: Together, c
     assert reported.items() <= there.items()
     assert max(Counter(there.values()).values()) == 1
     assert len(there) >= 800
-    begun = time.monotonic()
-    assert q.enqueue(checkout, "m-after").created
-    assert time.monotonic() - begun < 5
+    assert q.enqueue(checkout, "m-after").created  # who finds it locked for five seconds is refused
 
 
 def test_b48_one_of_twenty_processes_makes_the_entry(together: Together, checkout: Path) -> None:
@@ -288,13 +295,16 @@ def test_a_kranz_that_claims_beside_us_gets_each_entry_instead_of_us(together: T
     assert got == dict.fromkeys(["m-first", *(f"m-{seq}" for seq in range(1, 41))], 1)
 
 
-def test_a_kranz_that_queues_beside_us_gives_out_other_numbers(together: Together, checkout: Path) -> None:
+def test_a_kranz_that_queues_beside_us_gives_out_other_numbers(
+    together: Together, checkout: Path, tmp_path: Path
+) -> None:
     """A stand-in that takes kranz's lock alone, reads the hint, writes it and queues, and two of ours."""
     q.enqueue(checkout, "m-first")
-    queue, lock = checkout / ".kranz/queue", checkout / ".kranz/queue/.mutate.lock"
-    ours, looks = together(ENQUEUE, 2, str(checkout), "25"), itertools.count(1)
+    queue, lock, stop = checkout / ".kranz/queue", checkout / ".kranz/queue/.mutate.lock", tmp_path / "stop"
+    ours, looks = together(ENQUEUE_UNTIL, 2, str(checkout), str(stop)), itertools.count(1)
     theirs = seen = 0
-    while any(process.poll() is None for process in ours):
+    while theirs < 15:
+        assert all(process.poll() is None for process in ours)
         now = sum("-m-" in name for name in names(checkout))
         if now == seen:
             continue  # one number for one of theirs
@@ -307,11 +317,12 @@ def test_a_kranz_that_queues_beside_us_gives_out_other_numbers(together: Togethe
             (queue / kranz_name(f"k-{theirs}", 2, number)).write_bytes(kranz_entry(f"k-{theirs}", 2, number))
             (queue / ".seq").write_text(str(number))
             lock.unlink()
-    assert len([line for one in said(ours) for line in one]) == 50
+    stop.touch()
+    numbers = [line for one in said(ours) for line in one]
     given = [name.split("-")[1] for name in names(checkout) if name[0].isdigit()]
 
     assert [number for number, often in Counter(given).items() if often > 1] == []
-    assert len([name for name in names(checkout) if "-k-" in name]) > 1
+    assert len(given) == 1 + len(numbers) + theirs
 
 
 def test_b01_a_kill_of_all_holders_leaves_everything_to_the_next(together: Together, checkout: Path) -> None:
@@ -326,8 +337,7 @@ def test_b01_a_kill_of_all_holders_leaves_everything_to_the_next(together: Toget
         for process in dispatching:
             process.send_signal(signal.SIGKILL)
         finished += [line for one in said(dispatching, killed=True) for line in one]
-    with contextlib.suppress(FileNotFoundError):
-        (checkout / "inside").unlink()
+        (checkout / "inside").unlink(missing_ok=True)  # of one that was killed there
     finished += [line for one in said(together(DISPATCH, 1, str(checkout))) for line in one]
 
     assert set(finished) == {f"m-{count}" for count in range(20)}

@@ -26,6 +26,7 @@ from tests.laboratory import REPO, wait_for
 
 SECONDS = float(os.environ.get("KRANZQ_HAMMER_SECONDS", "5"))
 PROGRAMS = 8
+VERBS = ("enqueue", "claim", "heartbeat", "finish", "release", "cancel", "sweep", "page")
 FOREIGN_WRITER = """
 import sqlite3, sys, time
 connection = sqlite3.connect(sys.argv[1], timeout=60, isolation_level=None)
@@ -77,7 +78,12 @@ class Troop:
                 self.killed += 1
                 end(victim)
                 self.running.append(self.hammer(600))
+        wait_for(self.has_seen_all, "every verb was accepted, however few calls there were in that time", seconds=60)
         self.end()
+
+    def has_seen_all(self) -> bool:
+        """Whether each verb was accepted at least once."""
+        return set(VERBS) <= {call.verb for call in read(self.folder) if call.accepted}
 
     def drain(self, left: Callable[[], int]) -> None:
         """Take and end everything, as soon as the leases of the killed ones are over."""
@@ -106,7 +112,7 @@ class Troop:
         faults = check(calls, kept, drained=True)
         assert not faults, f"{len(faults)} faults, from {self.folder}:\n" + "\n".join(faults[:20])
         assert self.errors() == ""
-        for verb in ("enqueue", "claim", "heartbeat", "finish", "release", "cancel", "sweep", "page"):
+        for verb in VERBS:
             assert any(call.verb == verb and call.accepted for call in calls), f"{verb} was never accepted"
 
 
