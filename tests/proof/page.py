@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,20 +13,29 @@ BEGIN, END = "<!-- Numbers, written by scripts/lab page. -->", "<!-- End of the 
 
 
 def write(out: Path, parts: Mapping[str, str]) -> None:
-    """Put the numbers of all parts that have a result between the two marks."""
+    """Put the numbers of all parts that have a result between the two marks; of the others those that stand there stay.
+
+    A part that was run for some names only is one of its own.
+    """
     text = PAGE.read_text()
     before, _, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
+    old, end, after = rest.partition(END)
     if not end:
         raise SystemExit(f"{PAGE} has lost its marks: {BEGIN} … {END}")
     paths = [path for part in parts for path in sorted(out.glob(f"{part}*.json"))]
     found = [json.loads(path.read_text()) for path in paths]
-    PAGE.write_text(f"{before}{BEGIN}\n\n{numbers(found, parts)}\n{END}{after}")
+    new = ["\n".join(_section(one, parts[one["part"]])).strip() for one in found]
+    sections = {_whose(one): one for one in [*re.split(r"(?m)^(?=### `)", old), *new] if _whose(one)[0] in parts}
+    order = list(parts)
+    shown_ones = sorted(sections, key=lambda whose: (order.index(whose[0]), whose[1]))
+    numbers = "".join(f"{sections[whose].strip()}\n\n" for whose in shown_ones)
+    PAGE.write_text(f"{before}{BEGIN}\n\n{numbers}{END}{after}")
 
 
-def numbers(found: Sequence[Mapping[str, Any]], parts: Mapping[str, str]) -> str:
-    """The section of each part: how to repeat it, what was counted, and its tables."""
-    return "\n".join(line for one in found for line in _section(one, parts[one["part"]]))
+def _whose(section: str) -> tuple[str, str]:
+    """The part that a section is of, and the names for which it was run."""
+    part, _, rest = section.removeprefix("### `").partition("`")
+    return part, " ".join(re.findall(r"--only (\S+)", rest.partition(" took ")[0]))
 
 
 def _section(one: Mapping[str, Any], what: str) -> Iterator[str]:

@@ -41,6 +41,29 @@ def test_numbers_stand_between_their_marks(tmp_path: Path, monkeypatch: pytest.M
     assert "storm" not in text
 
 
+def test_numbers_of_a_part_that_has_no_new_result_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each result replaces what stands there of the same part and names, and only that; the parts keep their order."""
+    there = tmp_path / "proof.md"
+    there.write_text(f"{page.BEGIN}\n{page.END}\n")
+    monkeypatch.setattr(page, "PAGE", there)
+    parts = {"kill": "kill it", "storm": "storm it"}
+    for number, (part, only) in enumerate([("storm", " --only files"), ("storm", " --only wind"), ("kill", "")]):
+        for count in (1000 + number, 2000 + number):
+            one = FOUND | {"part": part, "command": f"scripts/lab {part}{only} --seed {count}", "counts": {"n": count}}
+            (tmp_path / f"{part}.json").write_text(json.dumps(one))
+            page.write(tmp_path, parts)
+        (tmp_path / f"{part}.json").unlink()
+
+    text = there.read_text()
+    assert [line for line in text.splitlines() if line.startswith("| n |")] == [
+        "| n | 2,002 |",
+        "| n | 2,000 |",
+        "| n | 2,001 |",
+    ]
+    assert text.count("### `kill`: kill it\n\n") == text.count("### `storm`: storm it\n\n") / 2 == 1
+    assert text.endswith(f" |\n\n{page.END}\n")
+
+
 def test_a_page_without_marks_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Better no numbers than a lost page."""
     (tmp_path / "proof.md").write_text("text\n")
