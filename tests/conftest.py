@@ -16,6 +16,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+from kranzq.liveness import me
 from tests import postgres
 from tests.laboratory import Laboratory
 from tests.servers import SHORT_WAYS, Served, serving
@@ -35,6 +36,8 @@ KILLS_TAKE_S = 120.0
 hypothesis.settings.register_profile("home", max_examples=50, deadline=None)
 hypothesis.settings.register_profile("ci", max_examples=200, deadline=None, derandomize=True)
 hypothesis.settings.load_profile("ci" if IN_CI else "home")
+
+me()  # kept for the life of a process: not from a test in which the boot has another name
 
 
 @pytest.fixture(autouse=True)
